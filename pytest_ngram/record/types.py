@@ -1,0 +1,191 @@
+"""The record of one cell, field by field. These names are API: they stand in saved JSON."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+SCHEMA = 1
+
+Status = Literal["ok", "crash", "hang", "oom", "refused", "inert"]
+Pass = Literal["first", "last"]
+
+
+class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which cell this is: model × config × prompt × temperature × block × pass.
+
+    `block` counts from 1. `position` is the place of the cell's server start in its block, from 0.
+    `pass_` is `first` or `last` for `none`, which opens and closes each block, and `first` elsewhere.
+    """
+
+    model: str
+    config: str
+    prompt: str
+    prompt_set: str
+    temperature: float
+    block: int
+    pass_: Pass = msgspec.field(name="pass")
+    position: int
+
+
+class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What was read from the model file. `nextn` counts MTP layers; `n_expert` is null on dense models."""
+
+    name: str
+    sha256: str
+    arch: str
+    size_bytes: int
+    vocab_sha256: str
+    n_layer: int
+    n_expert: int | None
+    nextn: int
+
+
+class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which engine answered. `build` is what it says of itself; `argv` is llama-server's own command line."""
+
+    kind: str
+    package: str | None
+    version: str | None
+    build: str | None
+    label: str | None
+    binary_sha256: str | None
+    argv: tuple[str, ...]
+    spec_types: tuple[str, ...]
+    capabilities: dict[str, bool]
+
+
+class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One request. Times are what the server reports, in milliseconds; `wall_s` is the client's own clock.
+
+    `tokens` is the packed list of generated ids (`record.packing`). `drafted` and `accepted` count tokens.
+    `steps` counts decodes of the target after the prompt (plain + verify + replay), `verify_steps` those
+    with a draft. `n_decode` is the server's own count of decodes, the prompt's included.
+    """
+
+    status: Status
+    seed: int
+    tokens: str | None
+    text_sha256: str | None
+    prompt_n: int | None
+    prompt_ms: float | None
+    predicted_n: int | None
+    predicted_ms: float | None
+    wall_s: float | None
+    drafted: int | None
+    accepted: int | None
+    steps: int | None
+    verify_steps: int | None
+    replays: int | None
+    accepted_per_pos: tuple[int, ...] | None
+    n_decode: int | None
+    stop: str | None
+
+
+class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Resident memory of the engine after the cell, in MiB, and its major page faults since it started."""
+
+    rss_anon_mb: float | None
+    rss_file_mb: float | None
+    rss_peak_mb: float | None
+    majflt: int | None
+
+
+class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The machine during the cell.
+
+    `cpu_busy` is the share of all cores, 0 to 1, over the cell; `psi_cpu` is the kernel's 10-second
+    average of the time in which some task waited for a core, in percent.
+    """
+
+    cpu: str | None
+    cores: int | None
+    isa: tuple[str, ...] | None
+    load1: float | None
+    psi_cpu: float | None
+    cpu_busy: float | None
+    gpu_busy: float | None
+    vram_mb: float | None
+    temp_c: float | None
+    governor: str | None
+
+
+class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The static lookup table that the engine loaded with `-lcs`."""
+
+    sha256: str
+    keys: int
+    pairs: int
+    bytes: int
+
+
+class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How the cell ended. `reason` and `log_tail` are empty only where `status` is `ok`."""
+
+    status: Status
+    reason: str | None = None
+    log_tail: tuple[str, ...] = ()
+
+
+class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """All that is known of one cell. What is unknown is null, never 0."""
+
+    schema: int = SCHEMA
+    cell: Cell
+    model: Model | None
+    engine: Engine | None
+    rounds: tuple[Round, ...]
+    memory: Memory | None
+    host: Host | None
+    table: Table | None
+    outcome: Outcome
+
+
+class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One start of an engine. `load_s`: from the start of the process until it was ready, in seconds."""
+
+    model: str
+    config: str
+    block: int
+    pass_: Pass = msgspec.field(name="pass")
+    load_s: float
+    warmup_s: float
+
+
+class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The ids that a prompt became on one model; `tokens` is packed (`record.packing`)."""
+
+    model: str
+    prompt: str
+    prompt_set: str
+    tokens: str
+
+
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What all cells of a session share. Seconds are of the harness's own clock.
+
+    `measured_cells` is below `planned_cells` where the session was interrupted; it counts the
+    `resumed_cells`, which were taken from a journal.
+    """
+
+    version: str
+    profile: str
+    matrix_sha256: str
+    seed: int
+    order: tuple[str, ...]
+    starts: tuple[ServerStart, ...]
+    wall_s: float
+    planned_cells: int
+    measured_cells: int
+    resumed_from: str | None
+    resumed_cells: int
+
+
+class RunFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The top-level `ngram` object of a saved JSON."""
+
+    schema: int = SCHEMA
+    run: Run
+    prompts: tuple[Prompt, ...]
+    failed_cells: tuple[Record, ...]
