@@ -1,0 +1,1 @@
+"""Models, configs, prompt sets, cells and the run order. Pure."""

@@ -1,0 +1,116 @@
+"""What a matrix file may say: one struct a section, units in the names."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+Positive = Annotated[int, msgspec.Meta(ge=1)]
+Share = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+Temperature = Annotated[float, msgspec.Meta(ge=0.0, le=5.0)]
+
+# llama.cpp's own names. Of a stateful type something outlives the request: its cells depend on their order.
+SPEC_TYPES = (
+    "draft-simple",
+    "draft-eagle3",
+    "draft-mtp",
+    "draft-dflash",
+    "draft-dspark",
+    "ngram-simple",
+    "ngram-map-k",
+    "ngram-map-k4v",
+    "ngram-mod",
+    "ngram-cache",
+)
+STATEFUL_TYPES = frozenset({"ngram-cache", "ngram-mod"})
+BASELINE = "none"
+
+
+class GenerateSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The hand-built model: dial the MTP acceptance by `target` or by the noise `sigma`."""
+
+    target: Share | None = None
+    sigma: Annotated[float, msgspec.Meta(ge=0.0)] | None = None
+    seed: int = 1
+    layers: Positive = 4
+    width: Positive = 32
+
+
+class FileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A file: `path` (relative to the matrix file) or `package` (`package_name/path/inside`)."""
+
+    path: str | None = None
+    package: str | None = None
+
+
+class ModelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One model: where it comes from, llama-server flags for it, and what is run on it."""
+
+    path: str | None = None
+    package: str | None = None
+    generate: GenerateSpec | None = None
+    flags: str = ""
+    configs: tuple[str, ...] | None = None
+    prompt_sets: tuple[str, ...] | None = None
+    n_predict: Positive | None = None
+    blocks: Positive | None = None
+
+
+class ConfigSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One speculative configuration: spec types, llama-server flags, a table, and requests per cell."""
+
+    types: tuple[str, ...] = ()
+    flags: str = ""
+    table: str | None = None
+    rounds: Positive = 1
+
+    @property
+    def stateful(self) -> bool:
+        """Whether a request changes what later requests on the same server draft."""
+        return bool(STATEFUL_TYPES.intersection(self.types))
+
+
+class TableSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A static table: built from `corpus`, pruned to `top_k` continuations a key, or a ready `file`."""
+
+    corpus: FileSpec | None = None
+    file: FileSpec | None = None
+    top_k: Positive = 4
+    min_count: Positive = 2
+    min_share: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+    roles: tuple[str, ...] | None = None
+    on_bad_line: Literal["error", "count"] = "error"
+
+
+class ProfileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much is measured. `prompts` limits a set to its first n; a set that is not named is taken whole."""
+
+    blocks: Positive
+    n_predict: Positive
+    temperatures: tuple[Temperature, ...] = (0.0,)
+    prompts: dict[str, Positive] = {}
+
+
+class MatrixSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole file, with every name resolved by `matrix.decode`."""
+
+    version: int
+    seed: int
+    warmup: str
+    hang_after_s: float
+    models: dict[str, ModelSpec]
+    configs: dict[str, ConfigSpec]
+    tables: dict[str, TableSpec]
+    prompt_sets: dict[str, FileSpec]
+    profiles: dict[str, ProfileSpec]
+
+    def configs_of(self, model: str) -> tuple[str, ...]:
+        """The config ids that run on a model, in the order written."""
+        chosen = self.models[model].configs
+        return tuple(self.configs) if chosen is None else chosen
+
+    def prompt_sets_of(self, model: str) -> tuple[str, ...]:
+        """The prompt sets that run on a model, in the order written."""
+        chosen = self.models[model].prompt_sets
+        return tuple(self.prompt_sets) if chosen is None else chosen

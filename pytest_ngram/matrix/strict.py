@@ -1,0 +1,92 @@
+"""Plain data to typed structs; an error names file, key path and the allowed values."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn, TypeVar, get_args
+
+import msgspec
+
+from pytest_ngram.errors import MatrixError
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+def fail(file: str, path: str, problem: str, *, checked: Iterable[str] = (), fix: str) -> NoReturn:
+    """Raise a `MatrixError` about one key path of one file."""
+    raise MatrixError(f"{file}: {path}: {problem}", checked=list(checked), fix=fix)
+
+
+def unknown(file: str, path: str, what: str, given: object, allowed: Iterable[str]) -> NoReturn:
+    """Raise a `MatrixError` about a key or reference that does not exist, with the nearest that does."""
+    names = sorted(allowed)
+    near = difflib.get_close_matches(str(given), names, n=1)
+    fix = f"did you mean {near[0]!r}?" if near else "use one of the allowed values"
+    fail(
+        file, path, f"unknown {what} {given!r}", checked=[f"allowed: {', '.join(names) or '(none)'}"], fix=fix
+    )
+
+
+def mapping(file: str, path: str, value: object) -> dict[str, Any]:
+    """Return `value` as a mapping with text keys, or fail."""
+    if not isinstance(value, Mapping):
+        fail(
+            file, path, f"expected a mapping, found {_kind(value)}", fix="write `name: value` lines under it"
+        )
+    for key in value:
+        if not isinstance(key, str):
+            fail(file, path, f"key {key!r} is {_kind(key)}, not text", fix="put the key in quotes")
+    return dict(value)
+
+
+def struct(file: str, path: str, value: object, kind: type[T]) -> T:
+    """Convert a mapping into `kind`, strictly.
+
+    Raises:
+        MatrixError: an unknown key, a missing key, or a value of another type.
+    """
+    data = mapping(file, path, value)
+    fields = _check_keys(file, path, data, kind)
+    try:
+        return msgspec.convert(data, kind)
+    except msgspec.ValidationError as error:
+        inner, problem = _split(str(error))
+        fail(
+            file,
+            f"{path}{inner}".lstrip(".") or "(top level)",
+            problem,
+            checked=[f"keys here: {', '.join(fields)}"],
+            fix="give the key the type that is expected; text with a special meaning in YAML needs quotes",
+        )
+
+
+def _check_keys(file: str, path: str, data: dict[str, Any], kind: type[msgspec.Struct]) -> list[str]:
+    """Fail at the first key that `kind`, or a struct inside it, does not have; return the keys it has."""
+    fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
+    for key, value in data.items():
+        here = f"{path}.{key}" if path else key
+        if key not in fields:
+            unknown(file, here, "key", key, fields)
+        for inner in (fields[key], *get_args(fields[key])):
+            if isinstance(inner, type) and issubclass(inner, msgspec.Struct) and isinstance(value, Mapping):
+                _check_keys(file, here, mapping(file, here, value), inner)
+    return list(fields)
+
+
+def _split(message: str) -> tuple[str, str]:
+    """msgspec ends its messages with the path: "Expected `int`, got `str` - at `$.a[0]`"."""
+    problem, found, place = message.rpartition(" - at `$")
+    return (place.rstrip("`"), problem) if found else ("", message)
+
+
+def _kind(value: object) -> str:
+    names = {
+        dict: "a mapping",
+        list: "a list",
+        str: "text",
+        bool: "true/false",
+        int: "a number",
+        float: "a number",
+    }
+    return "nothing" if value is None else names.get(type(value), type(value).__name__)

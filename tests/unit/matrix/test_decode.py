@@ -1,0 +1,108 @@
+"""A matrix says what it means, or the error names file, key path and the allowed values."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ngram.errors import MatrixError
+from pytest_ngram.matrix.decode import decode_matrix
+
+
+def test_a_good_matrix_is_read_whole(good: str) -> None:
+    """Names resolve, defaults are filled in, and what a model does not choose is everything."""
+    matrix = decode_matrix(good, "m.yaml")
+    assert matrix.configs_of("alpha") == ("none", "mtp1", "ngram-cache+table")
+    assert matrix.configs_of("beta") == ("none", "mtp1")
+    assert matrix.prompt_sets_of("alpha") == ("chat", "code")
+    assert matrix.models["beta"].generate is not None
+    assert matrix.models["beta"].generate.target == 0.5
+    assert matrix.profiles["smoke"].temperatures == (0.0,)
+    assert matrix.hang_after_s == 120.0
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path", "allowed"),
+    [
+        ("warmup: hello", "warmup: hello\nmodel: {}", "model", "models"),
+        ("path: a.gguf", "paht: a.gguf", "models.alpha.paht", "path"),
+        ("target: 0.5", "tagret: 0.5", "models.beta.generate.tagret", "target"),
+        ("types: [draft-mtp]", "types: [mtp]", "configs.mtp1.types[0]", "draft-mtp"),
+        ("configs: [none, mtp1]", "configs: [none, mtp2]", "models.beta.configs[1]", "mtp1"),
+        ("prompt_sets: [chat]", "prompt_sets: [chta]", "models.beta.prompt_sets[0]", "chat"),
+        ("table: demo", "table: dmeo", "configs.ngram-cache+table.table", "demo"),
+        ("prompts: {chat: 1}", "prompts: {caht: 1}", "profiles.smoke.prompts.caht", "chat"),
+        ("corpus: {path: c.jsonl}", "corpus: {pth: c.jsonl}", "tables.demo.corpus.pth", "path"),
+    ],
+)
+def test_an_unknown_name_is_refused(good: str, old: str, new: str, path: str, allowed: str) -> None:
+    """Every unknown key or reference is an error with its key path and the allowed values."""
+    with pytest.raises(MatrixError) as caught:
+        decode_matrix(good.replace(old, new), "m.yaml")
+    text = str(caught.value)
+    assert text.startswith(f"m.yaml: {path}: ")
+    assert "allowed: " in text
+    assert allowed in text.split("allowed: ")[1]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "path"),
+    [
+        ("blocks: 2", "blocks: 0", "profiles.smoke.blocks"),
+        ("blocks: 2", "blocks: two", "profiles.smoke.blocks"),
+        ("blocks: 2, ", "", "profiles.smoke"),
+        ("target: 0.5", "target: 1.5", "models.beta.generate.target"),
+        ('flags: "-c 512"', "flags: [-c, 512]", "models.alpha.flags"),
+        ('flags: "-c 512"', 'flags: "-c \'512"', "models.alpha.flags"),
+        ("models:\n", "models: 3\nother:\n", "other"),
+        ("version: 1", "version: 2", "version"),
+        ("path: a.gguf", "path: a.gguf, package: b/c.gguf", "models.alpha"),
+        ("path: a.gguf, ", "", "models.alpha"),
+        ("  none: {}\n", "", "configs"),
+        ("none: {}", "none: {types: [ngram-mod]}", "configs.none"),
+        ("types: [draft-mtp], ", "", "configs.mtp1"),
+        ("types: [ngram-cache], table", "types: [ngram-mod], table", "configs.ngram-cache+table.table"),
+        (
+            "types: [ngram-cache], table",
+            "types: [ngram-cache], rounds: 2, table",
+            "configs.ngram-cache+table.rounds",
+        ),
+        ("configs: [none, mtp1]", "configs: [mtp1]", "models.beta.configs"),
+        ("configs: [none, mtp1]", "configs: [none, mtp1, mtp1]", "models.beta.configs[2]"),
+        ("configs: [none, mtp1]", "configs: []", "models.beta.configs"),
+        ("alpha:", "Alpha:", "models.Alpha"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_its_path(good: str, old: str, new: str, path: str) -> None:
+    """A value of another type, out of range, or that contradicts another is an error with its key path."""
+    with pytest.raises(MatrixError) as caught:
+        decode_matrix(good.replace(old, new), "m.yaml")
+    assert str(caught.value).startswith(f"m.yaml: {path}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("qwen-mtp", "mtp"),
+        ("mtp1-model", "mtp"),
+        ("model-cache", "cache"),
+        ("nonesuch", "none"),
+        ("stable", "table"),
+    ],
+)
+def test_a_model_id_with_a_config_word_is_refused(good: str, name: str, word: str) -> None:
+    """`-k WORD` must pick configs, so no model id may contain a config's word."""
+    with pytest.raises(MatrixError, match=f"contains the config word '{word}"):
+        decode_matrix(good.replace("alpha:", f"{name}:"), "m.yaml")
+
+
+def test_a_key_written_twice_is_refused_with_its_line(good: str) -> None:
+    """YAML libraries let the second key win silently; a matrix does not."""
+    with pytest.raises(MatrixError, match=r"line 10, column 3: key 'mtp1' is written twice"):
+        decode_matrix(good.replace("  mtp1:", "  mtp1: {types: [ngram-mod]}\n  mtp1:", 1), "m.yaml")
+
+
+@pytest.mark.parametrize("text", ["", "[]", "a: [", "\x00", "- 1\nb: 2"])
+def test_what_is_no_mapping_is_refused(text: str) -> None:
+    """An empty file, a list, broken YAML: an error that names the file, never a traceback of a library."""
+    with pytest.raises(MatrixError, match=r"^m\.yaml: "):
+        decode_matrix(text, "m.yaml")
