@@ -1,0 +1,227 @@
+"""Counting 2-grams: which third token followed two tokens, how often. Pure."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_ngram.errors import TableError
+from pytest_ngram.table import COUNT_LIMIT, INT32_MAX, Counts, Longs
+
+# Three ids packed into one int64 sort as one number; 21 bits hold every vocabulary in use (262 144 is 18).
+ID_BITS = 21
+ID_LIMIT = 1 << ID_BITS
+CHUNK_TOKENS = 1 << 20
+
+# The longest context of the models that this project is for; see `count_cap_for`.
+CONTEXT_TOKENS = 1 << 18
+
+
+class _Run(NamedTuple):
+    """Packed (a, b, third), ascending, no value twice, with their counts; both int64 of one shape."""
+
+    packed: Longs
+    seen: Longs
+
+
+def count_bigrams(messages: Iterable[Sequence[int]], *, chunk_tokens: int = CHUNK_TOKENS) -> Counts:
+    """Count the third token of every two, inside each message only.
+
+    Of the messages `[1 2 3 1 2 3]`, `[1 2 4]` and `[7 8]` the first holds (1 2)→3 twice, (2 3)→1 and
+    (3 1)→2; the second holds (1 2)→4; the third is too short. So::
+
+        key_a  key_b  third  count
+            1      2      3      2
+            1      2      4      1
+            2      3      1      1
+            3      1      2      1
+
+    Nothing is counted across a seam, so (2 3)→1 is one, not two. These are the counts that
+    `llama-lookup-create` would make of each message alone.
+
+    Args:
+        messages: token ids of one message each, read once and not kept.
+        chunk_tokens: how many tokens are counted at a time. Memory is that of one chunk (at least one
+            message) plus about 50 bytes for each different (a, b, third).
+
+    Raises:
+        TableError: an id is below 0 or needs more than 21 bits.
+    """
+    runs: list[_Run] = []
+    for ids, lengths in _chunks(messages, chunk_tokens):
+        runs.append(_count_chunk(ids, lengths))
+        # As in a merge sort: only runs of like length are merged, so a pair is moved log(chunks) times.
+        while len(runs) > 1 and len(runs[-2].packed) < 2 * len(runs[-1].packed):
+            runs.append(_merge_runs(runs.pop(), runs.pop()))
+    while len(runs) > 1:
+        runs.append(_merge_runs(runs.pop(), runs.pop()))
+    run = runs[0] if runs else _Run(np.zeros(0, np.int64), np.zeros(0, np.int64))
+    mask = ID_LIMIT - 1
+    return Counts(
+        (run.packed >> (2 * ID_BITS)).astype(np.int32),
+        (run.packed >> ID_BITS & mask).astype(np.int32),
+        (run.packed & mask).astype(np.int32),
+        run.seen,
+    )
+
+
+def _chunks(messages: Iterable[Sequence[int]], chunk_tokens: int) -> Iterator[tuple[Longs, Longs]]:
+    """Whole messages end to end, with the length of each; a chunk closes at `chunk_tokens` or more."""
+    ids, lengths = array("q"), array("q")
+    for message in messages:
+        ids.extend(message)
+        lengths.append(len(message))
+        if len(ids) >= chunk_tokens:
+            yield np.frombuffer(ids, np.int64), np.frombuffer(lengths, np.int64)
+            ids, lengths = array("q"), array("q")
+    if ids:
+        yield np.frombuffer(ids, np.int64), np.frombuffer(lengths, np.int64)
+
+
+def _count_chunk(ids: Longs, lengths: Longs) -> _Run:
+    low, high = int(ids.min()), int(ids.max())
+    if low < 0 or high >= ID_LIMIT:
+        raise TableError(
+            f"token id {low if low < 0 else high} cannot be counted",
+            checked=[f"ids of this chunk: {low} to {high}; allowed: 0 to {ID_LIMIT - 1}"],
+            fix="let the tokenizer of the model that the table is for make the ids",
+        )
+    inside = np.ones(max(len(ids) - 2, 0), np.bool_)
+    # The last two tokens of a message begin no triple of their own message.
+    ends = np.cumsum(lengths)
+    seams = np.concatenate((ends - 1, ends - 2))
+    inside[seams[(seams >= 0) & (seams < len(inside))]] = False
+    packed = (ids[:-2] << (2 * ID_BITS) | ids[1:-1] << ID_BITS | ids[2:])[inside]
+    return _Run(*np.unique(packed, return_counts=True))
+
+
+def _merge_runs(left: _Run, right: _Run) -> _Run:
+    packed = np.concatenate((left.packed, right.packed))
+    # "stable" is a merge sort, which finds the two ascending runs and only merges them.
+    order = np.argsort(packed, kind="stable")
+    packed = packed[order]
+    starts = np.flatnonzero(np.concatenate(([True], packed[1:] != packed[:-1])))
+    if not len(packed):
+        return left
+    count = np.concatenate((left.seen, right.seen))[order]
+    return _Run(packed[starts], np.add.reduceat(count, starts))
+
+
+def merge(left: Counts, right: Counts) -> Counts:
+    """Add up two sets of counts: {(1 2)→3: 2} and {(1 2)→3: 1, (1 2)→4: 1} make {(1 2)→3: 3, (1 2)→4: 1}.
+
+    The same sums as `llama-lookup-merge`, in int64: cap them before they are written.
+    """
+    key_a = np.concatenate((left.key_a, right.key_a))
+    key_b = np.concatenate((left.key_b, right.key_b))
+    third = np.concatenate((left.third, right.third))
+    order = np.lexsort((third, key_b, key_a))
+    both = Counts(key_a, key_b, third, np.concatenate((left.count, right.count))).where(order)
+    if not both.pairs:
+        return both
+    new = (np.diff(both.key_a) != 0) | (np.diff(both.key_b) != 0) | (np.diff(both.third) != 0)
+    starts = np.concatenate(([0], np.flatnonzero(new) + 1))
+    count = np.add.reduceat(both.count, starts)
+    return Counts(both.key_a[starts], both.key_b[starts], both.third[starts], count)
+
+
+def prune(counts: Counts, *, top_k: int, min_count: int, min_share: float) -> Counts:
+    """Keep the continuations of each key that are worth their 8 bytes.
+
+    A pair stays if its count is at least `min_count`, if it is at least `min_share` of all that followed
+    its key (before pruning), and if it is among the `top_k` most frequent of those; of equal counts the
+    smaller token id stays. A key without pairs is gone.
+
+    With `top_k` 2, `min_count` 2, `min_share` 0.2, the key (1 2) followed by 3 five times, by 4 and 5 twice
+    each and by 6 once, ten in all: 6 fails `min_count`; 3, 4 and 5 pass with shares 0.5, 0.2 and 0.2; of 4
+    and 5, equal, 4 stays. What is left is (1 2)→3: 5, (1 2)→4: 2.
+
+    Pruning drops the tail that llama.cpp would have divided by: the share of 3 was 5 of 10 and is 5 of 7.
+    `drafting_keys` before and after tells which keys draft only because of that.
+
+    Args:
+        top_k: pairs of a key, at least 1.
+        min_count: at least 1, which keeps all.
+        min_share: 0 to 1; 0 keeps all.
+    """
+    if not counts.pairs:
+        return counts
+    total = _key_totals(counts)
+    kept = counts.where((counts.count >= min_count) & (counts.count / total >= min_share))
+    starts = kept.key_starts()
+    key = np.repeat(np.arange(len(starts)), np.diff(starts, append=kept.pairs))
+    by_rank = np.lexsort((kept.third, -kept.count, key))
+    # Keys are in order in both sortings, so a key's rows begin at the same place in each.
+    rank = np.arange(kept.pairs) - starts[key]
+    keep = np.zeros(kept.pairs, np.bool_)
+    keep[by_rank[rank < top_k]] = True
+    return kept.where(keep)
+
+
+def _key_totals(counts: Counts) -> Longs:
+    """For each row the sum of the counts of its key: int64 of shape (pairs,)."""
+    starts = counts.key_starts()
+    totals: Longs = np.add.reduceat(counts.count, starts)
+    return np.repeat(totals, np.diff(starts, append=counts.pairs))
+
+
+def count_cap_for(context_tokens: int) -> int:
+    """The largest count that cannot overflow while a slot has learned at most `context_tokens` tokens.
+
+    llama.cpp weights a candidate of the context table by the static one in int32, as
+    `100 · static count · context count`. A context count is at most the number of tokens that the slot has
+    learned, so the product fits while static count ≤ (2³¹ − 1) ÷ (100 · `context_tokens`): 81 for 262 144
+    tokens, 655 for 32 768. `100 · count` alone, in the step that uses the static table by itself, fits up to
+    21 474 836 (`COUNT_LIMIT`). The context table outlives a request, so it is tokens since the server started
+    that count, and only those that repeat one and the same continuation.
+    """
+    return max(1, min(COUNT_LIMIT, INT32_MAX // (100 * context_tokens)))
+
+
+COUNT_CAP = count_cap_for(CONTEXT_TOKENS)
+
+
+class Capped(NamedTuple):
+    """What `cap_counts` made, and how many keys it had to scale down."""
+
+    counts: Counts
+    capped_keys: int
+
+
+def cap_counts(counts: Counts, cap: int) -> Capped:
+    """Scale down the keys whose largest count is above `cap`, so that the largest becomes `cap`.
+
+    A key is scaled as a whole, rounding down but never below 1. llama.cpp compares counts of one key only
+    with each other, so proportions are what must survive: 1000, 400 and 3 capped at 81 become 81, 32 and 1.
+    Cutting each at 81 would make 81, 81 and 3, a tie that the hash order of a map decides. What was below
+    the largest stays below it. A share that is within 1/`cap` of llama.cpp's 50 % may end on its other side.
+    """
+    starts = counts.key_starts()
+    if not len(starts):
+        return Capped(counts, 0)
+    largest = np.maximum.reduceat(counts.count, starts)
+    top = np.repeat(largest, np.diff(starts, append=counts.pairs))
+    scaled = np.maximum(1, counts.count * cap // np.maximum(top, 1))
+    count = np.where(top > cap, scaled, counts.count)
+    capped_keys = int(np.count_nonzero(largest > cap))
+    return Capped(Counts(counts.key_a, counts.key_b, counts.third, count), capped_keys)
+
+
+def drafting_keys(counts: Counts) -> Longs:
+    """The keys from which llama.cpp drafts by the static table alone, as `key_a · 2³² + key_b`, ascending.
+
+    Its rule (b11434, `common/ngram-cache.cpp`): the counts of the key sum to at least 2, and the largest is
+    at least half of the sum. {3: 5, 4: 2} drafts 3; {3: 2, 4: 2, 5: 1} drafts nothing; {3: 1, 4: 1} drafts 3
+    or 4, as the hash order of a map decides; {3: 1} drafts nothing. All other keys only weight the candidates
+    of the context and dynamic tables.
+    """
+    starts = counts.key_starts()
+    if not len(starts):
+        return np.zeros(0, np.int64)
+    largest = np.maximum.reduceat(counts.count, starts)
+    total = np.add.reduceat(counts.count, starts)
+    at = starts[(total >= 2) & (2 * largest >= total)]
+    return counts.key_a[at].astype(np.int64) << 32 | counts.key_b[at].astype(np.int64)

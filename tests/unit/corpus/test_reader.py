@@ -1,0 +1,164 @@
+"""The corpus reader: every line is accounted for, and what cannot be read says so."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from pytest_ngram.corpus import read_corpus
+from pytest_ngram.errors import CorpusError
+
+
+def line(content: object = "Hello", **more: object) -> bytes:
+    return json.dumps({"v": 1, "session": "a", "role": "user", "content": content, **more}).encode() + b"\n"
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return tmp_path / "chat.jsonl"
+
+
+BAD = {
+    "not JSON": [b"{", b"hello", b'{"v":1,"content":"a"} x', b'{"v":1,"content":"\\ud800"}', b"[" * 5000],
+    "not UTF-8": [b'{"v":1,"content":"\xff"}', "Привет".encode("cp1251")],
+    "not an object": [b"[1]", b'"text"', b"null", b"12"],
+    "no v": [b'{"content":"a"}', b"{}"],
+    "unknown v": [b'{"v":2,"content":"a"}', b'{"v":"1","content":"a"}', b'{"v":true,"content":"a"}'],
+    "no content": [b'{"v":1,"role":"user"}'],
+    "content is not text": [b'{"v":1,"content":null}', b'{"v":1,"content":["a"]}'],
+    "role is not text": [b'{"v":1,"content":"a","role":3}'],
+}
+BAD_LINES = [(reason, bad) for reason, lines in BAD.items() for bad in lines]
+
+
+@pytest.mark.parametrize(("reason", "bad"), BAD_LINES, ids=[f"{r}: {b[:20]!r}" for r, b in BAD_LINES])
+def test_a_line_that_cannot_be_used_is_named(corpus: Path, reason: str, bad: bytes) -> None:
+    """By default an error with its number and reason; counted on request; never dropped silently."""
+    corpus.write_bytes(line("one") + bad + b"\n" + line("three"))
+    with pytest.raises(CorpusError) as caught:
+        read_corpus(corpus)
+    assert "1 of 3 lines" in caught.value.cause
+    assert "first line 2" in caught.value.cause
+    assert f"{reason}: 1, first in line 2" in caught.value.checked
+
+    counted = read_corpus(corpus, on_bad="count")
+    assert [m.content for m in counted.messages] == ["one", "three"]
+    assert [m.line for m in counted.messages] == [1, 3]
+    assert {r: (s.count, s.first_lines) for r, s in counted.report.skipped.items()} == {reason: (1, (2,))}
+
+
+def test_many_bad_lines_give_totals_and_the_first_numbers(corpus: Path) -> None:
+    """The error counts all bad lines by reason and names the first five of each."""
+    corpus.write_bytes(b"{\n" * 7 + line() + b"[]\n" * 2)
+    with pytest.raises(CorpusError) as caught:
+        read_corpus(corpus)
+    assert "9 of 10 lines" in caught.value.cause
+    assert "not JSON: 7, first in line 1, 2, 3, 4, 5" in caught.value.checked
+    assert "not an object: 2, first in line 9, 10" in caught.value.checked
+
+
+LINES = st.sampled_from(
+    [line(), line("Ответ", role="assistant"), line(""), b"\n", b" \r\n", b"{\n", b"[]\n", line(v=2), line(3)]
+)
+
+
+@given(st.lists(LINES, max_size=12))
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_line_is_accounted_for(corpus: Path, lines: list[bytes]) -> None:
+    """Used, skipped, of another role, empty or blank: these sum to the lines of the file."""
+    corpus.write_bytes(line("the one", role="assistant") + b"".join(lines))
+    report = read_corpus(corpus, frozenset({"assistant"}), on_bad="count").report
+    skipped = sum(s.count for s in report.skipped.values())
+    assert report.messages + skipped + report.other_roles + report.empty + report.blank == report.lines
+    assert report.lines == len(lines) + 1
+    assert sum(report.per_role.values()) == report.messages
+
+
+def test_plain_and_gzip_are_the_same_corpus(tmp_path: Path) -> None:
+    """The hash is of the uncompressed bytes, and a gzip file is known by its first bytes too."""
+    data = line("Hello") + line("Привет, мир")
+    names = {"a.jsonl": data, "a.jsonl.gz": gzip.compress(data), "zipped.jsonl": gzip.compress(data)}
+    for name, stored in names.items():
+        (tmp_path / name).write_bytes(stored)
+        corpus = read_corpus(tmp_path / name)
+        assert corpus.report.sha256 == hashlib.sha256(data).hexdigest()
+        assert corpus.report.size_bytes == len(data)
+        assert [m.content for m in corpus.messages] == ["Hello", "Привет, мир"]
+
+
+@pytest.mark.parametrize("end", [b"", b"\n", b"\r\n", b"\n\n"])
+def test_line_ends_do_not_matter(corpus: Path, end: bytes) -> None:
+    """A last line without its end is whole, Windows ends and a byte order mark are harmless."""
+    corpus.write_bytes(b"\xef\xbb\xbf" + line("one").replace(b"\n", b"\r\n") + line("two").rstrip() + end)
+    assert [m.content for m in read_corpus(corpus).messages] == ["one", "two"]
+
+
+def test_unknown_keys_are_allowed_and_others_may_be_missing(corpus: Path) -> None:
+    """Only v and content are needed; what an exporter adds is ignored."""
+    corpus.write_bytes(line(tokens=[1, 2], model={"name": "x"}) + b'{"v":1,"content":"bare"}\n')
+    messages = read_corpus(corpus).messages
+    assert [(m.role, m.session) for m in messages] == [("user", "a"), ("(none)", "")]
+
+
+def test_roles_select(corpus: Path) -> None:
+    """Only the roles that were asked for are kept; the others are counted."""
+    corpus.write_bytes(line("q") + line("a", role="assistant") + line("t", role="tool"))
+    report = read_corpus(corpus, frozenset({"assistant", "tool"})).report
+    assert (report.per_role, report.other_roles) == ({"assistant": 1, "tool": 1}, 1)
+
+
+EMPTY: dict[str, tuple[bytes, dict[str, Any], str]] = {
+    "no bytes": (b"", {}, "0 lines"),
+    "blank lines": (b"\n\n", {}, "2 blank"),
+    "empty contents": (line("") * 3, {}, "3 with empty content"),
+    "all bad": (b"{\n{\n", {"on_bad": "count"}, "not JSON: 2"),
+    "no such role": (line(), {"roles": frozenset({"assistant"})}, "role user: 1, not asked for"),
+}
+
+
+@pytest.mark.parametrize("name", EMPTY)
+def test_a_corpus_without_a_message_is_an_error(corpus: Path, name: str) -> None:
+    """An empty corpus never becomes an empty table; the error says where the lines went."""
+    data, arguments, expected = EMPTY[name]
+    corpus.write_bytes(data)
+    with pytest.raises(CorpusError, match="no message") as caught:
+        read_corpus(corpus, **arguments)
+    assert expected in "\n".join(caught.value.checked)
+
+
+def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
+    """The path that was looked at is in the error."""
+    for path, cause in [(tmp_path / "none.jsonl", "is not there"), (tmp_path, "is a folder")]:
+        with pytest.raises(CorpusError, match=cause) as caught:
+            read_corpus(path)
+        assert str(path) in caught.value.checked[0]
+
+
+ZIPPED = gzip.compress(b"".join(line(f"message {i * 7919 % 1009}") for i in range(400)))
+BROKEN = {
+    "cut off": ZIPPED[:-20],
+    "cut in the middle": ZIPPED[: len(ZIPPED) // 2],
+    "only a magic": ZIPPED[:2],
+    "no bytes": b"",
+    "wrong checksum": ZIPPED[:-8] + b"\0\0\0\0" + ZIPPED[-4:],
+    "damaged": ZIPPED[:200] + b"\xff" * 50 + ZIPPED[250:],
+    "not gzip": b"plain text",
+    "text after it": ZIPPED + b"text",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_damaged_gzip_file_is_an_error(tmp_path: Path, name: str) -> None:
+    """Half a corpus is never taken for a whole one."""
+    path = tmp_path / "chat.jsonl.gz"
+    path.write_bytes(BROKEN[name])
+    with pytest.raises(CorpusError, match="cut off or damaged") as caught:
+        read_corpus(path, on_bad="count")
+    assert caught.value.fix
