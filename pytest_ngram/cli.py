@@ -1,0 +1,90 @@
+"""`pytest-ngram`: looks at tables and models from the command line."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from pytest_ngram import __version__
+from pytest_ngram.errors import NgramError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns 0, or 1 with the error on standard error."""
+    arguments = _parser().parse_args(argv)
+    try:
+        for line in arguments.run(arguments):
+            print(line)
+    except NgramError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pytest-ngram",
+        description="Looks at lookup tables and models. Cells are measured with `pytest bench`.",
+    )
+    parser.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
+    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    info = commands.add_parser("table-info", help="describe a static lookup table and its manifest")
+    info.add_argument("table", type=Path, help="llama.cpp's table file (-lcs)")
+    info.set_defaults(run=_table_info)
+    verify = commands.add_parser("table-verify", help="check a table, more strictly than llama.cpp's loader")
+    verify.add_argument("table", type=Path, help="llama.cpp's table file (-lcs)")
+    verify.add_argument("--model", type=Path, required=True, help="the GGUF whose vocabulary it must be of")
+    verify.set_defaults(run=_table_verify)
+    model = commands.add_parser("model-info", help="describe a GGUF: layers, experts, MTP block, vocabulary")
+    model.add_argument("model", type=Path, help="a GGUF file")
+    model.set_defaults(run=_model_info)
+    return parser
+
+
+def _table_info(arguments: argparse.Namespace) -> list[str]:
+    from pytest_ngram.table.build import info
+
+    found = info(arguments.table)
+    lines = [
+        f"{found.path}: {found.table.bytes} bytes, sha256 {found.table.sha256}",
+        f"{found.table.keys} keys, {found.table.pairs} pairs, {found.drafting_keys} keys draft by themselves",
+    ]
+    if found.manifest is None:
+        return [*lines, "no manifest beside it: its vocabulary and corpus are unknown"]
+    manifest = found.manifest
+    lines += [
+        f"vocabulary {manifest.vocab_sha256[:16]}…, {manifest.n_vocab} tokens",
+        f"corpus {manifest.corpus_name}: {manifest.messages} messages, {manifest.tokens} tokens",
+        f"the manifest {'fits' if found.manifest_fits else 'DOES NOT FIT'} these bytes",
+    ]
+    return lines
+
+
+def _table_verify(arguments: argparse.Namespace) -> list[str]:
+    from pytest_ngram.models.gguf_file import inspect
+    from pytest_ngram.table.build import load_table
+
+    facts = inspect(arguments.model)
+    loaded = load_table(arguments.table, facts.vocab_sha256, facts.n_vocab)
+    return [
+        f"{loaded.path}: {loaded.table.keys} keys, {loaded.table.pairs} pairs, fit for {facts.name}",
+        *loaded.notes,
+    ]
+
+
+def _model_info(arguments: argparse.Namespace) -> list[str]:
+    from pytest_ngram.models.gguf_file import inspect
+
+    facts = inspect(arguments.model)
+    experts = "dense" if facts.n_expert is None else f"{facts.n_expert} experts"
+    mtp = f"{facts.nextn} MTP layers" if facts.nextn else "no MTP block"
+    return [
+        f"{facts.name} ({facts.arch}): {facts.size_bytes} bytes, {facts.n_layer} layers, {experts}, {mtp}",
+        f"vocabulary {facts.vocab_sha256[:16]}…, {facts.n_vocab} tokens; context {facts.n_ctx_train}",
+    ]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

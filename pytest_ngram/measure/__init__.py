@@ -1,0 +1,1 @@
+"""Runs a cell and fills its record."""

@@ -1,0 +1,166 @@
+"""A cell while it runs: its requests, and the record they become."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pytest_ngram import record
+from pytest_ngram.engine.client import CompletionRequest
+from pytest_ngram.errors import EngineError, NgramError
+from pytest_ngram.matrix.plan import PlannedCell, request_seed
+from pytest_ngram.matrix.spec import ConfigSpec
+from pytest_ngram.measure import host
+from pytest_ngram.measure.clock import VirtualClock
+from pytest_ngram.measure.request import measure
+from pytest_ngram.measure.servers import Server
+from pytest_ngram.record import Outcome, Record, Round, Status
+from pytest_ngram.verdict.summary import seconds_per_token
+
+
+@dataclass(frozen=True)
+class CellPlan:
+    """All that a cell needs besides its server.
+
+    Args:
+        planned: the cell.
+        config: its config.
+        seed: the matrix's seed, from which the requests get theirs.
+        hang_after_s: no new token for this long is a hang.
+        model: what is known of its model; None where the model could not be opened.
+        table: the table that its server loads.
+    """
+
+    planned: PlannedCell
+    config: ConfigSpec
+    seed: int
+    hang_after_s: float
+    model: record.Model | None
+    table: record.Table | None
+
+
+class CellRun:
+    """Measures a cell on a running server; each request moves the clock by its seconds per token."""
+
+    def __init__(self, plan: CellPlan, server: Server, prompt: tuple[int, ...], clock: VirtualClock) -> None:
+        self.rounds = plan.planned.rounds
+        self._plan = plan
+        self._server = server
+        self._prompt = prompt
+        self._clock = clock
+        self._done: list[Round] = []
+        self._memory: record.Memory | None = None
+        self._host: record.Host | None = None
+        clock.rest()
+
+    def request(self) -> Round:
+        """Send the next request of the cell.
+
+        Raises:
+            EngineError: the server refused, died or hung, or generated too little to time.
+        """
+        server = self._server.ready()
+        planned = self._plan.planned
+        probe = host.HostProbe()
+        request = CompletionRequest(
+            prompt=self._prompt,
+            n_predict=planned.n_predict,
+            temperature=planned.temperature,
+            seed=request_seed(self._plan.seed, planned.prompt, planned.start.block, len(self._done)),
+        )
+        round_ = measure(
+            server.engine,
+            server.client,
+            request,
+            speculative=bool(self._plan.config.types),
+            hang_after_s=self._plan.hang_after_s,
+        )
+        self._host = probe.read()
+        self._memory = host.memory(server.engine.pid)
+        self._done.append(round_)
+        self._clock.advance(_timed(round_))
+        return round_
+
+    def record(self, outcome: Outcome) -> Record:
+        """Return the record of what was measured."""
+        return Record(
+            cell=self._plan.planned.cell,
+            model=self._plan.model,
+            engine=self._server.engine.describe(),
+            rounds=tuple(self._done),
+            memory=self._memory,
+            host=self._host,
+            table=self._plan.table,
+            outcome=outcome,
+        )
+
+
+class RestoredCell:
+    """A cell that a journal already holds: its rounds move the clock again, nothing is asked of a server."""
+
+    def __init__(self, saved: Record, clock: VirtualClock) -> None:
+        self.rounds = len(saved.rounds)
+        self._saved = saved
+        self._next = iter(saved.rounds)
+        self._clock = clock
+        clock.rest()
+
+    def request(self) -> Round:
+        """Return the next saved round."""
+        round_ = next(self._next)
+        self._clock.advance(_timed(round_))
+        return round_
+
+    def record(self, outcome: Outcome) -> Record:
+        """Return the record as it was saved."""
+        return self._saved
+
+
+def outcome_of(error: BaseException | None) -> Outcome:
+    """Return the outcome that an exception means; ok for None.
+
+    What the package found wrong before it asked anything is `refused`; what it did not foresee is `crash`.
+    """
+    if error is None:
+        return Outcome(status="ok")
+    status: Status = "crash"
+    tail: tuple[str, ...] = ()
+    if isinstance(error, EngineError):
+        status, tail = _status(error.outcome), error.log_tail
+    elif isinstance(error, NgramError):
+        status = "refused"
+    # without the log's tail, which has a field of its own
+    reason = (
+        NgramError.__str__(error) if isinstance(error, NgramError) else f"{type(error).__name__}: {error}"
+    )
+    return Outcome(status=status, reason=reason, log_tail=tail)
+
+
+def failed_record(planned: PlannedCell, error: BaseException, model: record.Model | None) -> Record:
+    """Return the record of a cell that never got a server."""
+    return Record(
+        cell=planned.cell,
+        model=model,
+        engine=None,
+        rounds=(),
+        memory=None,
+        host=None,
+        table=None,
+        outcome=outcome_of(error),
+    )
+
+
+def _timed(round_: Round) -> float:
+    seconds = seconds_per_token(round_)
+    if seconds is None:
+        raise EngineError(
+            "too little was generated to time a token",
+            outcome="refused",
+            checked=[f"predicted_n {round_.predicted_n}, stop {round_.stop}"],
+            fix="take a prompt that the model answers with two tokens or more",
+        )
+    return seconds
+
+
+def _status(outcome: str) -> Status:
+    known: dict[str, Status] = {"crash": "crash", "hang": "hang", "oom": "oom", "refused": "refused"}
+    return known[outcome]

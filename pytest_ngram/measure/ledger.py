@@ -1,0 +1,155 @@
+"""What a session has measured so far, and the journal that it is appended to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from pytest_ngram.errors import OptionError, RecordError
+from pytest_ngram.matrix.plan import PlannedCell
+from pytest_ngram.matrix.spec import MatrixSpec
+from pytest_ngram.measure.journal import Header, Journal, Saved, read
+from pytest_ngram.record import Cell, Model, Prompt, Record, Run, RunFile, ServerStart
+
+
+class Ledger:
+    """Collects records, starts and prompts of one session and writes each to the journal as it comes.
+
+    Args:
+        path: the journal, made at the first entry so that a session that measures nothing leaves no file.
+        header: what the run is of.
+        saved: what a journal that is resumed held.
+    """
+
+    def __init__(self, path: Path, header: Header, saved: Saved | None = None) -> None:
+        self.path = path
+        self.header = header
+        self.records: list[Record] = []
+        self.restored: dict[Cell, Record] = {}
+        self.order: list[str] = []
+        self.planned_cells = 0
+        self._saved = saved
+        self._starts = list(saved.starts) if saved else []
+        self._prompts = {(p.model, p.prompt): p for p in saved.prompts} if saved else {}
+        self._journal: Journal | None = None
+        self._begin_s = time.monotonic()
+
+    def choose(self, cells: Sequence[PlannedCell], matrix: MatrixSpec) -> None:
+        """Note which cells the session will run, and which of them the resumed journal already holds.
+
+        A cell that failed is measured again. So are all cells of a start that is incomplete, where the config
+        keeps state between requests: a fresh server has not seen the prompts that came before.
+        """
+        self.planned_cells = len(cells)
+        done = {r.cell: r for r in self._saved.cells if r.outcome.status == "ok"} if self._saved else {}
+        by_start: dict[str, list[Cell]] = {}
+        for planned in cells:
+            by_start.setdefault(planned.start.id, []).append(planned.cell)
+        for planned in cells:
+            whole = all(cell in done for cell in by_start[planned.start.id])
+            if planned.cell in done and (whole or not matrix.configs[planned.start.config].stateful):
+                self.restored[planned.cell] = done[planned.cell]
+
+    def check_model(self, name: str, model: Model) -> None:
+        """Raise `RecordError` if restored cells of this model were measured on another file."""
+        for record in self.restored.values():
+            if record.cell.model == name and record.model is not None and record.model.sha256 != model.sha256:
+                raise RecordError(
+                    f"the journal's cells of {name!r} were measured on another model file",
+                    checked=[f"then {record.model.sha256[:16]}…", f"now {model.sha256[:16]}…"],
+                    fix="start a new run, without --ngram-resume",
+                )
+
+    def add(self, record: Record) -> None:
+        """Keep a cell that ended. Raises `RecordError` if it cannot be written; it is kept in memory then."""
+        self.records.append(record)
+        if record.cell not in self.restored:
+            self._open().cell(record)
+
+    def add_start(self, start: ServerStart) -> None:
+        """Keep a start of an engine."""
+        self._starts.append(start)
+        self._open().start(start)
+
+    def add_prompt(self, prompt: Prompt) -> None:
+        """Keep the ids of a prompt, once per model; other ids than before are an error.
+
+        Raises:
+            RecordError: the same prompt became other ids: template or tokenizer changed in between.
+        """
+        known = self._prompts.setdefault((prompt.model, prompt.prompt), prompt)
+        if known is prompt:
+            self._open().prompt(prompt)
+        elif known.tokens != prompt.tokens:
+            raise RecordError(
+                f"prompt {prompt.prompt!r} becomes other token ids on {prompt.model!r} than before",
+                checked=[
+                    "the ids that this run's server gives, and those given earlier in the run or journal"
+                ],
+                fix="template or tokenizer changed: start a new run, without --ngram-resume",
+            )
+
+    def run_file(self) -> RunFile:
+        """Return the top-level object of the saved JSON."""
+        return RunFile(
+            run=Run(
+                version=self.header.version,
+                profile=self.header.profile,
+                matrix_sha256=self.header.matrix_sha256,
+                seed=self.header.seed,
+                order=tuple(self.order),
+                starts=tuple(self._starts),
+                wall_s=time.monotonic() - self._begin_s,
+                planned_cells=self.planned_cells,
+                measured_cells=len(self.records),
+                resumed_from=self.path.name if self._saved else None,
+                resumed_cells=len(self.restored),
+            ),
+            prompts=tuple(self._prompts.values()),
+            failed_cells=tuple(self.failed()),
+        )
+
+    def failed(self) -> Iterable[Record]:
+        """Return the records whose outcome is not ok."""
+        return (record for record in self.records if record.outcome.status != "ok")
+
+    def close(self) -> None:
+        """Close the journal."""
+        if self._journal is not None:
+            self._journal.close()
+
+    @property
+    def begun(self) -> bool:
+        """Whether anything was written."""
+        return self._journal is not None
+
+    def _open(self) -> Journal:
+        if self._journal is None:
+            if self._saved is not None:
+                self._journal = Journal.append_to(self.path, self._saved)
+            else:
+                self._journal = Journal.create(self.path, self.header)
+        return self._journal
+
+
+def open_ledger(
+    header: Header, *, resume: Path | None, journal: Path | None, default: Callable[[], Path]
+) -> Ledger:
+    """Return a new ledger, or one that goes on with a journal.
+
+    Raises:
+        RecordError: the journal cannot be read.
+        OptionError: it belongs to another matrix, profile or version.
+    """
+    if resume is None:
+        return Ledger(journal or default(), header)
+    saved = read(resume)
+    if saved.header != header:
+        names = [n for n in Header.__struct_fields__ if getattr(saved.header, n) != getattr(header, n)]
+        raise OptionError(
+            f"the journal is of another run: {', '.join(names)} differ",
+            checked=[f"{n}: then {getattr(saved.header, n)}, now {getattr(header, n)}" for n in names],
+            fix="give the interrupted run's options and matrix, or start anew without --ngram-resume",
+        )
+    return Ledger(resume, header, saved)

@@ -1,0 +1,120 @@
+"""What a session can measure: the matrix, its prompts, and the cells of one profile in order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pytest_ngram.errors import OptionError
+from pytest_ngram.matrix.plan import PlannedCell, Start, plan
+from pytest_ngram.matrix.prompts import PromptSet
+from pytest_ngram.matrix.spec import MatrixSpec, TableSpec
+from pytest_ngram.measure import sources
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A matrix with all that it names read in.
+
+    Args:
+        base: the folder of the matrix file, from which its paths start.
+        sha256: of everything that decides what is asked: the matrix and the prompt sets.
+        cells: of the profile, in the order in which they run.
+        tools: tool schemas by prompt id.
+    """
+
+    matrix: MatrixSpec
+    base: Path
+    sha256: str
+    profile: str
+    prompt_sets: Mapping[str, PromptSet]
+    tools: Mapping[str, list[dict[str, Any]]]
+    cells: tuple[PlannedCell, ...]
+
+    def servers(self) -> list[str]:
+        """Return `model/config` of every server of the run, each once."""
+        return list(dict.fromkeys(f"{cell.start.model}/{cell.start.config}" for cell in self.cells))
+
+    def start_of(self, name: str) -> Start:
+        """Return a start by its id, or by `model/config`, which means the first of the run.
+
+        Raises:
+            OptionError: the matrix has no such start.
+        """
+        for cell in self.cells:
+            if name in (cell.start.id, f"{cell.start.model}/{cell.start.config}"):
+                return cell.start
+        raise OptionError(
+            f"the matrix has no server {name!r}",
+            checked=[f"allowed: {', '.join(self.servers())}"],
+            fix="name a model and one of its configs, as `model/config`",
+        )
+
+    def prompt_set(self, name: str) -> PromptSet:
+        """Return a prompt set by its id. Raises `OptionError` for one that the matrix lacks."""
+        _known("prompt set", [name], self.prompt_sets, self.base)
+        return self.prompt_sets[name]
+
+    def table_spec(self, name: str) -> TableSpec:
+        """Return a table of the matrix by its id. Raises `OptionError` for one that it lacks."""
+        _known("table", [name], self.matrix.tables, self.base)
+        return self.matrix.tables[name]
+
+    def chat_of(self, cell: PlannedCell) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
+        """Return the messages of a cell's prompt, system prompt first, and its tool schemas."""
+        prompt_set = self.prompt_sets[cell.prompt_set]
+        (prompt,) = [prompt for prompt in prompt_set.prompts if prompt.id == cell.prompt]
+        return prompt_set.chat(prompt), self.tools[cell.prompt]
+
+
+def read_setup(matrix_path: Path, profile: str, models: Sequence[str] = ()) -> Setup:
+    """Read a matrix and plan one profile of it.
+
+    Args:
+        matrix_path: the matrix file.
+        profile: one of its profiles.
+        models: ids to keep; empty keeps all.
+
+    Raises:
+        MatrixError: the matrix or a prompt set is wrong.
+        OptionError: no such profile or model.
+    """
+    matrix, text = sources.read_matrix(matrix_path)
+    base = matrix_path.parent
+    _known("profile", [profile], matrix.profiles, matrix_path)
+    _known("model", models, matrix.models, matrix_path)
+    prompt_sets = sources.read_prompt_sets(matrix, base)
+    tools: dict[str, list[dict[str, Any]]] = {}
+    for name, prompt_set in prompt_sets.items():
+        tools |= sources.read_tools(prompt_set, matrix.prompt_sets[name], base)
+    ids = {name: [prompt.id for prompt in found.prompts] for name, found in prompt_sets.items()}
+    cells = [cell for cell in plan(matrix, profile, ids) if not models or cell.start.model in models]
+    return Setup(
+        matrix=matrix,
+        base=base,
+        sha256=_digest(text, prompt_sets, tools),
+        profile=profile,
+        prompt_sets=prompt_sets,
+        tools=tools,
+        cells=tuple(cells),
+    )
+
+
+def _known(what: str, names: Sequence[str], known: Mapping[str, object], path: Path) -> None:
+    for name in names:
+        if name not in known:
+            raise OptionError(
+                f"the matrix has no {what} {name!r}",
+                checked=[str(path), f"allowed: {', '.join(known)}"],
+                fix=f"name one of its {what}s",
+            )
+
+
+def _digest(text: str, prompt_sets: Mapping[str, PromptSet], tools: Mapping[str, object]) -> str:
+    digest = hashlib.sha256(text.encode())
+    digest.update(repr(sorted(prompt_sets.items())).encode())
+    digest.update(repr(sorted(tools.items())).encode())
+    return digest.hexdigest()

@@ -1,0 +1,98 @@
+"""Where the matrix's files are: beside it, or inside an installed package."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pytest_ngram.errors import MatrixError, ModelError, NgramError
+from pytest_ngram.matrix.decode import decode_matrix
+from pytest_ngram.matrix.names import config_words
+from pytest_ngram.matrix.prompts import PromptSet, decode_prompt_set, decode_tools, tools_of
+from pytest_ngram.matrix.spec import FileSpec, MatrixSpec, ModelSpec
+
+
+def locate(source: FileSpec | ModelSpec, base: Path) -> Path:
+    """Return the file that `path` or `package` names; it need not exist yet for `path`.
+
+    Args:
+        source: an entry with one of the two set.
+        base: the folder that a relative `path` starts from.
+
+    Raises:
+        ModelError: the package is not installed, or has no such file.
+    """
+    if source.path is not None:
+        return (base / Path(source.path).expanduser()).resolve()
+    package, _, inner = (source.package or "").partition("/")
+    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    folders = list(spec.submodule_search_locations or []) if spec else []
+    if not folders:
+        raise ModelError(
+            f"the Python package {package!r} is not installed",
+            checked=[f"package: {source.package}"],
+            fix="install the distribution that contains it (add --no-deps where only its data is wanted)",
+        )
+    for folder in folders:
+        if (file := Path(folder) / inner).is_file():
+            return file
+    raise ModelError(
+        f"the Python package {package!r} has no file {inner!r}",
+        checked=folders,
+        fix="look into the folder for the file's name; another version may name it otherwise",
+    )
+
+
+def read_matrix(path: Path) -> tuple[MatrixSpec, str]:
+    """Return the matrix and its text. Raises `MatrixError`."""
+    text = _read_text(path, "the matrix", "name one with --ngram-matrix, or write bench/matrix.yaml")
+    return decode_matrix(text, path.name), text
+
+
+def read_prompt_sets(matrix: MatrixSpec, base: Path) -> dict[str, PromptSet]:
+    """Return every prompt set of the matrix, ids unique over all of them. Raises `MatrixError`."""
+    words = config_words(matrix.configs)
+    sets: dict[str, PromptSet] = {}
+    owner: dict[str, str] = {}
+    for name, source in matrix.prompt_sets.items():
+        path = _prompt_file(source, base)
+        text = _read_text(path, f"prompt set {name!r}", "correct its path in the matrix")
+        sets[name] = decode_prompt_set(text, path.name, name=name, words=words)
+        for prompt in sets[name].prompts:
+            if prompt.id in owner:
+                raise MatrixError(
+                    f"{path.name}: prompt id {prompt.id!r} stands in two sets",
+                    checked=[f"{owner[prompt.id]} and {name}"],
+                    fix="give each prompt an id of its own: it is part of the test id",
+                )
+            owner[prompt.id] = name
+    return sets
+
+
+def read_tools(prompt_set: PromptSet, source: FileSpec, base: Path) -> Mapping[str, list[dict[str, Any]]]:
+    """Return the tool schemas of each prompt of a set, by prompt id; none where the set has none."""
+    if prompt_set.tools is None:
+        return {prompt.id: [] for prompt in prompt_set.prompts}
+    path = _prompt_file(source, base).parent / prompt_set.tools
+    tools = decode_tools(_read_text(path, "the tool schemas", "correct `tools:`").encode(), path.name)
+    return {prompt.id: tools_of(prompt, tools, path.name) for prompt in prompt_set.prompts}
+
+
+def _prompt_file(source: FileSpec, base: Path) -> Path:
+    try:
+        return locate(source, base)
+    except NgramError as error:
+        raise MatrixError(error.cause, checked=error.checked, fix=error.fix) from error
+
+
+def _read_text(path: Path, what: str, fix: str) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise MatrixError(
+            f"{what} is not UTF-8", checked=[f"{path}: {error}"], fix="save it as UTF-8"
+        ) from error
+    except OSError as error:
+        raise MatrixError(f"{what} cannot be read: {error.strerror}", checked=[str(path)], fix=fix) from error

@@ -1,0 +1,136 @@
+"""Options of pytest and its ini file, read once into one frozen object."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pytest_ngram.errors import OptionError
+
+if TYPE_CHECKING:
+    import pytest
+
+CACHE_VARIABLE = "PYTEST_NGRAM_CACHE"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the user asked for.
+
+    Args:
+        matrix: the matrix file.
+        profile: which profile of it.
+        models: ids to run; empty means all.
+        journal: where cells are appended as they end.
+        resume: a journal to go on with, or None.
+        cache: folder for generated models, tables, hashes.
+        logs: folder for the engines' logs.
+        force: start an engine even where its memory need exceeds what is free.
+        load_deadline_s: how long an engine may take until it is ready.
+    """
+
+    matrix: Path
+    profile: str
+    models: tuple[str, ...]
+    journal: Path | None
+    resume: Path | None
+    cache: Path
+    logs: Path
+    force: bool
+    load_deadline_s: float
+
+
+def add_options(parser: pytest.Parser) -> None:
+    """Declare every option; `read` turns them into `Settings`."""
+    group = parser.getgroup("ngram", "speculative decoding of llama.cpp (pytest-ngram)")
+    group.addoption(
+        "--ngram-matrix",
+        metavar="FILE",
+        help="matrix of models, configs and prompt sets (ini: ngram_matrix; default: bench/matrix.yaml)",
+    )
+    group.addoption(
+        "--ngram-profile",
+        metavar="NAME",
+        help="profile of the matrix: blocks, prompts, tokens (ini: ngram_profile; default: smoke)",
+    )
+    group.addoption(
+        "--ngram-models",
+        metavar="ID[,ID]",
+        default="",
+        help="run these models of the matrix only (default: all)",
+    )
+    group.addoption(
+        "--ngram-journal",
+        metavar="FILE",
+        help="append every cell to FILE as it ends (default: a new file in .ngram/ under the root)",
+    )
+    group.addoption(
+        "--ngram-resume",
+        metavar="JOURNAL",
+        help="take the cells that JOURNAL holds, measure the rest, and append to it",
+    )
+    group.addoption(
+        "--ngram-cache-dir",
+        metavar="DIR",
+        help=f"generated models and tables (env: {CACHE_VARIABLE}; default: the user's cache folder)",
+    )
+    group.addoption(
+        "--ngram-load-deadline",
+        metavar="SECONDS",
+        type=float,
+        default=600.0,
+        help="how long a server may take until it is ready (default: %(default)s)",
+    )
+    group.addoption(
+        "--ngram-force",
+        action="store_true",
+        help="start a server although its memory need exceeds what is free",
+    )
+    parser.addini(
+        "ngram_matrix", "matrix file of pytest-ngram, relative to the root", default="bench/matrix.yaml"
+    )
+    parser.addini("ngram_profile", "profile of the matrix", default="smoke")
+
+
+def read(config: pytest.Config) -> Settings:
+    """Return the settings of a session.
+
+    Raises:
+        OptionError: a value that cannot be followed, such as a journal to resume that does not exist.
+    """
+    root = config.rootpath
+    resume = config.getoption("ngram_resume")
+    journal = config.getoption("ngram_journal")
+    if resume and journal:
+        raise OptionError(
+            "--ngram-resume and --ngram-journal exclude each other",
+            checked=[f"--ngram-resume {resume}", f"--ngram-journal {journal}"],
+            fix="leave out --ngram-journal: a resumed run is appended to the journal that it resumes",
+        )
+    return Settings(
+        matrix=_from(root, config.getoption("ngram_matrix") or config.getini("ngram_matrix")),
+        profile=config.getoption("ngram_profile") or config.getini("ngram_profile"),
+        models=tuple(name for name in config.getoption("ngram_models").split(",") if name),
+        journal=Path(journal).absolute() if journal else None,
+        resume=Path(resume).absolute() if resume else None,
+        cache=cache_folder(config.getoption("ngram_cache_dir")),
+        logs=root / ".ngram" / "logs",
+        force=config.getoption("ngram_force"),
+        load_deadline_s=config.getoption("ngram_load_deadline"),
+    )
+
+
+def cache_folder(given: str | None = None) -> Path:
+    """Return the cache folder: the one given, `PYTEST_NGRAM_CACHE`, or the user's own cache folder."""
+    named = given or os.environ.get(CACHE_VARIABLE)
+    if named:
+        return Path(named).absolute()
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "pytest-ngram"
+
+
+def _from(root: Path, name: str) -> Path:
+    """A path on the command line or in the ini file is relative to the root of the project."""
+    return (root / Path(name)).absolute()

@@ -1,0 +1,81 @@
+"""The hooks. Each delegates; none holds policy. Nothing heavy is imported before a test asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+import pytest
+
+from pytest_ngram import options
+from pytest_ngram.pytest_fixtures import (
+    collect,
+    llama_server,
+    ngram_cell,
+    ngram_planned,
+    ngram_session,
+    ngram_table,
+    prompt_set,
+)
+
+__all__ = ["llama_server", "ngram_cell", "ngram_planned", "ngram_session", "ngram_table", "prompt_set"]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the options."""
+    options.add_options(parser)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Give cell tests their cells."""
+    collect.parametrise(metafunc)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Restore the planned order, after pytest has sorted by fixtures."""
+    collect.order(items)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Note which cells were chosen, and guard their saving."""
+    collect.choose(session)
+
+
+def pytest_report_collectionfinish(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """Print the order of the run."""
+    return collect.report_lines(config, items)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Keep the record of a cell that ended."""
+    report = yield
+    if collect.cell_id(item) is not None:
+        from pytest_ngram.pytest_fixtures import results
+
+        results.finish(item, call, report)
+    return report
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
+    """Add what all cells share to the saved JSON."""
+    from pytest_ngram.pytest_fixtures import results
+
+    results.update_json(config, output_json)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print the tables, ahead of a compare-fail that would end the summary."""
+    from pytest_ngram.pytest_fixtures import results
+
+    lines = results.summary(config)
+    if lines:
+        terminalreporter.section("pytest-ngram")
+        for line in lines:
+            terminalreporter.write_line(line)

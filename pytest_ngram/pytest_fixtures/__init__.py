@@ -1,0 +1,126 @@
+"""The fixtures: a running server, a built table, prompt sets, and the cell that is measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_ngram.errors import OptionError
+
+if TYPE_CHECKING:
+    from pytest_benchmark.fixture import BenchmarkFixture
+
+    from pytest_ngram.matrix.plan import PlannedCell
+    from pytest_ngram.matrix.prompts import PromptSet
+    from pytest_ngram.measure.cell import CellRun, RestoredCell
+    from pytest_ngram.measure.servers import Server
+    from pytest_ngram.session import Session
+    from pytest_ngram.table.build import LoadedTable
+
+SESSION = pytest.StashKey["Session"]()
+CELL = pytest.StashKey["CellRun | RestoredCell"]()
+
+
+@pytest.fixture(scope="session")
+def ngram_session(request: pytest.FixtureRequest) -> Iterator[Session]:
+    """The matrix, its models and what was measured so far. Made for the other fixtures of this plugin."""
+    session = session_of(request.config)
+    yield session
+    session.close()
+
+
+@pytest.fixture(scope="session")
+def ngram_table(ngram_session: Session) -> Callable[[str, str], LoadedTable]:
+    """Static n-gram tables: call it with a model id and a table id of the matrix.
+
+    The table is built from its corpus through the model's own `/tokenize`, once, and kept in the cache. The
+    result has `path` (llama.cpp's file, for `-lcs`) and `manifest` (vocabulary, corpus, parameters, counts).
+    """
+    return ngram_session.table
+
+
+@pytest.fixture(scope="session")
+def prompt_set(ngram_session: Session) -> Callable[[str], PromptSet]:
+    """Prompt sets: call it with a set's id of the matrix; the result has `prompts` and `system`."""
+    return ngram_session.prompt_set
+
+
+@pytest.fixture(scope="session")
+def llama_server(request: pytest.FixtureRequest, ngram_session: Session) -> Iterator[Server | None]:
+    """A running llama.cpp server, warmed up: `url`, and `client` to talk to it.
+
+    Parametrised by server: a test that asks for it runs once for each model and config of the matrix; choose
+    with `@pytest.mark.parametrize("llama_server", ["model/config"], indirect=True)`. Equal neighbours share
+    one server. It is None where a resumed journal already holds every cell of the server.
+    """
+    start = ngram_session.setup.start_of(request.param)
+    if ngram_session.is_restored(start):
+        yield None
+        return
+    server = ngram_session.serve(start)
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def ngram_planned(request: pytest.FixtureRequest, ngram_session: Session) -> PlannedCell:
+    """Which cell of the matrix a test measures.
+
+    It is apart from `ngram_cell` because pytest gives all names of one parametrisation one scope: with a
+    narrower one than the server's, every cell would start a server of its own.
+    """
+    return ngram_session.cell(request.param)
+
+
+@pytest.fixture
+def ngram_cell(
+    request: pytest.FixtureRequest,
+    ngram_session: Session,
+    ngram_planned: PlannedCell,
+    llama_server: Server | None,
+    benchmark: BenchmarkFixture,
+) -> CellRun | RestoredCell:
+    """One cell of the matrix: `request()` sends a request and moves the clock, `rounds` says how many.
+
+    Use it with `@pytest.mark.benchmark(timer=pytest_ngram.measure.clock.CLOCK)` and
+    `benchmark.pedantic(ngram_cell.request, rounds=ngram_cell.rounds)`, as `bench/test_cells.py` does.
+    """
+    if benchmark.cprofile:
+        raise OptionError(
+            "--benchmark-cprofile cannot be used with cells",
+            checked=["a profiled run sends one more request, which is drafted from the echo of the first"],
+            fix="leave the option out; the time is spent in the server, not here",
+        )
+    benchmark.group = ngram_planned.start.model
+    benchmark.param, benchmark.params = ngram_planned.id, ngram_planned.params
+    run = ngram_session.run(ngram_planned, llama_server)
+    request.node.stash[CELL] = run
+    return run
+
+
+def session_of(config: pytest.Config) -> Session:
+    """Return the session's state, made at the first call. Raises `NgramError`."""
+    if SESSION not in config.stash:
+        from pytest_ngram import options
+        from pytest_ngram.session import Session
+
+        config.stash[SESSION] = Session.open(options.read(config), warn=_warner(config))
+    return config.stash[SESSION]
+
+
+def _warner(config: pytest.Config) -> Callable[[str], None]:
+    """Say a warning at once and on the terminal: at the end of a run of hours it would come too late."""
+
+    def warn(text: str) -> None:
+        terminal = config.pluginmanager.get_plugin("terminalreporter")
+        capture = config.pluginmanager.get_plugin("capturemanager")
+        if terminal is None:
+            return
+        with capture.global_and_fixture_disabled() if capture is not None else nullcontext():
+            terminal.ensure_newline()
+            terminal.write_line(f"warning: {text}", yellow=True)
+
+    return warn

@@ -1,0 +1,89 @@
+"""Cells to tests: parametrisation, order, and what is said before the run begins."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import pytest
+
+from pytest_ngram.errors import NgramError, OptionError
+from pytest_ngram.pytest_fixtures import session_of
+from pytest_ngram.pytest_fixtures.saving import guard
+
+
+def parametrise(metafunc: pytest.Metafunc) -> None:
+    """Give a cell test all cells of the profile, and a test of `llama_server` all servers."""
+    names = metafunc.fixturenames
+    marked = {name for mark in metafunc.definition.iter_markers("parametrize") for name in _names(mark)}
+    try:
+        if "ngram_planned" in names and "ngram_planned" not in marked:
+            _refuse_xdist(metafunc.config)
+            cells = session_of(metafunc.config).setup.cells
+            metafunc.parametrize(
+                ("llama_server", "ngram_planned"),
+                [(cell.start.id, cell.id) for cell in cells],
+                ids=[cell.id for cell in cells],
+                indirect=True,
+                scope="session",
+            )
+        elif "llama_server" in names and "llama_server" not in marked:
+            servers = session_of(metafunc.config).setup.servers()
+            metafunc.parametrize("llama_server", servers, indirect=True, scope="session")
+    except NgramError as error:
+        raise pytest.UsageError(str(error)) from error
+
+
+def order(items: list[pytest.Item]) -> None:
+    """Put the cell tests into the order of the plan, in place; other tests stay where they are."""
+    places = [i for i, item in enumerate(items) if cell_id(item) is not None]
+    if not places:
+        return
+    cells = session_of(items[places[0]].config).setup.cells
+    rank = {cell.id: i for i, cell in enumerate(cells)}
+    ordered = sorted((items[i] for i in places), key=lambda item: rank[str(cell_id(item))])
+    for place, item in zip(places, ordered, strict=True):
+        items[place] = item
+
+
+def choose(session: pytest.Session) -> None:
+    """Tell our session which cells are left after `-k` and the like, and guard their saving."""
+    chosen = [name for item in session.items if (name := cell_id(item)) is not None]
+    if chosen:
+        ngram = session_of(session.config)
+        ngram.choose(chosen)
+        guard(session, ngram)
+
+
+def report_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
+    """Return what is printed after collection: the order of the configs in each block."""
+    if not any(cell_id(item) for item in items):
+        return []
+    session = session_of(config)
+    lines = [f"ngram: profile {session.setup.profile}, {session.ledger.planned_cells} cells, in this order"]
+    lines += [f"  {line}" for line in session.ledger.order]
+    if session.ledger.restored:
+        lines.append(f"  {len(session.ledger.restored)} cells are taken from {session.ledger.path}")
+    return lines
+
+
+def cell_id(item: pytest.Item) -> str | None:
+    """Return the id of the cell that a test measures, None for other tests."""
+    callspec = getattr(item, "callspec", None)
+    value = callspec.params.get("ngram_planned") if callspec is not None else None
+    return value if isinstance(value, str) else None
+
+
+def _names(mark: pytest.Mark) -> Sequence[str]:
+    names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
+    return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
+def _refuse_xdist(config: pytest.Config) -> None:
+    worker = os.environ.get("PYTEST_XDIST_WORKER")
+    if worker is not None and hasattr(config, "workerinput"):
+        raise OptionError(
+            "timing cells cannot run in parallel on one host",
+            checked=[f"this is the xdist worker {worker}"],
+            fix="leave out -n (or give -n 0): servers that run side by side slow each other down",
+        )

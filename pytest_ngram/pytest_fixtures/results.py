@@ -1,0 +1,92 @@
+"""What becomes of cells that ended: record, journal, saved JSON, terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from pytest_ngram.errors import NgramError, RecordError
+from pytest_ngram.pytest_fixtures import CELL, SESSION, session_of
+from pytest_ngram.pytest_fixtures.collect import cell_id
+from pytest_ngram.pytest_fixtures.saving import SAVED, Saved
+
+if TYPE_CHECKING:
+    from pytest_ngram.session import Session
+
+
+def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
+    """Keep the record of a cell whose test ended in this phase; say errors of ours without a traceback."""
+    error = call.excinfo.value if call.excinfo is not None else None
+    if isinstance(error, NgramError):
+        report.longrepr = f"{type(error).__name__}: {error}"
+    name = cell_id(item)
+    ended = call.when == "call" or (call.when == "setup" and error is not None)
+    if (
+        name is None
+        or not ended
+        or isinstance(error, (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception))
+    ):
+        return
+    session = session_of(item.config)
+    try:
+        record = session.finish(session.cell(name), item.stash.get(CELL, None), error)
+    except RecordError as failure:
+        item.session.shouldfail = str(failure)
+        report.outcome = "failed"
+        report.longrepr = f"RecordError: {failure}"
+        return
+    benchmark = getattr(item, "funcargs", {}).get("benchmark")
+    if benchmark is not None:
+        from pytest_ngram.record import to_builtins
+
+        benchmark.extra_info["ngram"] = to_builtins(record)
+
+
+def update_json(config: pytest.Config, output: dict[str, Any]) -> None:
+    """Add the top-level `ngram` object to a saved JSON, if cells were run."""
+    session = measured(config)
+    if session is not None:
+        from pytest_ngram.record import to_builtins
+
+        output["ngram"] = to_builtins(session.run_file())
+
+
+def measured(config: pytest.Config) -> Session | None:
+    """Return the session if any cell of it has ended."""
+    session = config.stash.get(SESSION, None)
+    return session if session is not None and session.ledger.records else None
+
+
+def summary(config: pytest.Config) -> list[str]:
+    """Return the lines that end a run: a table per model, what failed, where it is saved, how to go on."""
+    session = measured(config)
+    if session is None:
+        return []
+    from pytest_ngram.report.terminal import all_lines, failure_lines
+    from pytest_ngram.verdict.summary import summarise
+
+    ledger = session.ledger
+    lines = all_lines(summarise(ledger.records, tuple(session.setup.matrix.configs)))
+    failures = failure_lines(ledger.failed())
+    if failures:
+        lines += ["", f"{sum(1 for _ in ledger.failed())} cells failed:", *(f"  {line}" for line in failures)]
+    return [*lines, "", *_where(config, session)]
+
+
+def _where(config: pytest.Config, session: Session) -> list[str]:
+    saved = config.stash.get(SAVED, Saved())
+    lines = [f"saved: {path}" for path in saved.paths]
+    if saved.error is not None:
+        lines += ["NOT SAVED", *saved.error.splitlines()]
+    elif not saved.paths:
+        lines.append(
+            "not saved as JSON: give --benchmark-autosave, --benchmark-save=NAME or --benchmark-json=FILE"
+        )
+    ledger = session.ledger
+    if ledger.begun:
+        lines.append(f"journal: {ledger.path}")
+    missing = ledger.planned_cells - len(ledger.records)
+    if missing:
+        lines.append(f"{missing} cells were not measured; go on with --ngram-resume={ledger.path}")
+    return lines

@@ -1,0 +1,1 @@
+"""Renders what others computed."""

@@ -1,0 +1,124 @@
+"""The terminal table: one a model, made of lines that a hook prints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pytest_ngram.record import Record
+from pytest_ngram.verdict.summary import BASELINE, ModelSummary, Row, Spread
+
+UNKNOWN = "—"
+HEADER = (
+    "config",
+    "tg t/s",
+    "over blocks",
+    f"vs {BASELINE}",
+    "over blocks",
+    "accept @ coverage",
+    "tok/step",
+    "pp t/s",
+    "RSS MiB",
+    "cells",
+)
+
+
+def table_lines(summary: ModelSummary) -> list[str]:
+    """Return the table of one model, its title first."""
+    has_baseline = any(row.config == BASELINE and row.tg for row in summary.rows)
+    cells = [HEADER, *(_cells(row, has_baseline) for row in summary.rows)]
+    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADER))]
+    lines = [_title(summary)]
+    for i, row in enumerate(cells):
+        lines.append(
+            "  " + "  ".join(_pad(text, widths[n], left=n == 0) for n, text in enumerate(row)).rstrip()
+        )
+        if i == 0:
+            lines.append("  " + "  ".join("-" * width for width in widths))
+    return [*lines, *(f"  {note}" for note in _notes(summary, has_baseline))]
+
+
+def failure_lines(records: Iterable[Record]) -> list[str]:
+    """Return one line per distinct failure: its outcome, its cells, and the first line of the reason."""
+    grouped: dict[tuple[str, str], list[str]] = {}
+    for record in records:
+        reason = (record.outcome.reason or "").splitlines()
+        cell = record.cell
+        name = f"{cell.model}/{cell.config}/{cell.prompt}/t{cell.temperature:g}/b{cell.block}"
+        grouped.setdefault((record.outcome.status, reason[0] if reason else "no reason known"), []).append(
+            name
+        )
+    return [
+        f"{status}: {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}"
+        for (status, reason), names in grouped.items()
+    ]
+
+
+def _title(summary: ModelSummary) -> str:
+    text = f"{summary.model}: {summary.prompts} prompts"
+    if summary.noise is not None:
+        text += f"; {BASELINE} first and last in a block differ by up to {summary.noise:.1%}"
+    return text
+
+
+def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
+    notes = []
+    if not has_baseline:
+        notes.append(f"no change can be told without the baseline: add `or {BASELINE}` to -k")
+    blocks = max((row.tg.blocks for row in summary.rows if row.tg), default=0)
+    if blocks == 1:
+        notes.append("one block only: no spread can be told")
+    return notes
+
+
+def _cells(row: Row, has_baseline: bool) -> tuple[str, ...]:
+    ok = row.cells - sum(row.failed.values())
+    failed = "".join(f", {count} {status}" for status, count in sorted(row.failed.items()))
+    return (
+        row.config,
+        _number(row.tg.value if row.tg else None),
+        _range(row.tg, "{:.1f}"),
+        _change(row, has_baseline),
+        _range(row.change, "{:+.1%}"),
+        _acceptance(row),
+        UNKNOWN if row.tokens_per_step is None else f"{row.tokens_per_step:.2f}",
+        _number(row.pp),
+        UNKNOWN if row.rss_mb is None else f"{row.rss_mb:.0f}",
+        f"{ok} ok{failed}",
+    )
+
+
+def _change(row: Row, has_baseline: bool) -> str:
+    if row.config == BASELINE:
+        return "baseline"
+    if row.change is None:
+        return UNKNOWN if has_baseline else f"{UNKNOWN}, add `or {BASELINE}`"
+    return f"{row.change.value:+.1%}"
+
+
+def _acceptance(row: Row) -> str:
+    """Acceptance never stands without its coverage: 0.9 of one step in fifty is not 0.9 of all."""
+    if row.acceptance is None:
+        return "nothing drafted" if row.coverage == 0 and row.config != BASELINE else UNKNOWN
+    return f"{row.acceptance:.3f} @ {UNKNOWN if row.coverage is None else f'{row.coverage:.0%}'}"
+
+
+def _range(spread: Spread | None, form: str) -> str:
+    if spread is None or spread.blocks < 2:
+        return UNKNOWN
+    return f"{form.format(spread.low)}…{form.format(spread.high)}"
+
+
+def _number(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.1f}"
+
+
+def _pad(text: str, width: int, *, left: bool) -> str:
+    return text.ljust(width) if left else text.rjust(width)
+
+
+def all_lines(summaries: Sequence[ModelSummary]) -> list[str]:
+    """Return the tables of all models, an empty line between them."""
+    lines: list[str] = []
+    for summary in summaries:
+        lines += ["", *table_lines(summary)] if lines else table_lines(summary)
+    return lines

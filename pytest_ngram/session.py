@@ -1,0 +1,165 @@
+"""One session: the matrix, the servers that its cells need, and the ledger that they end up in."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import pytest_ngram
+from pytest_ngram.errors import RecordError
+from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
+from pytest_ngram.matrix.prompts import PromptSet
+from pytest_ngram.measure.cell import CellPlan, CellRun, RestoredCell, failed_record, outcome_of
+from pytest_ngram.measure.clock import CLOCK
+from pytest_ngram.measure.journal import JOURNAL, Header
+from pytest_ngram.measure.ledger import Ledger, open_ledger
+from pytest_ngram.measure.models import Models
+from pytest_ngram.measure.servers import Server, Servers
+from pytest_ngram.measure.setup import Setup, read_setup
+from pytest_ngram.options import Settings
+from pytest_ngram.record import Prompt, Record, RunFile, pack_tokens
+from pytest_ngram.table.build import LoadedTable
+from pytest_ngram.table.build.for_matrix import Tables
+
+
+class Session:
+    """What fixtures and hooks share. Make one with `open`.
+
+    Args:
+        setup: the matrix and its cells.
+        settings: what the user asked for.
+        ledger: where results go.
+        warn: called with what the user should know at once.
+    """
+
+    def __init__(self, setup: Setup, settings: Settings, ledger: Ledger, warn: Callable[[str], None]) -> None:
+        self.setup = setup
+        self.ledger = ledger
+        self._models = Models(setup.matrix, setup.base, settings.cache)
+        self._servers = Servers(
+            setup.matrix,
+            self._models,
+            logs=settings.logs / ledger.path.stem,
+            cache=settings.cache,
+            force=settings.force,
+            load_deadline_s=settings.load_deadline_s,
+            on_start=ledger.add_start,
+            warn=warn,
+        )
+        self._tables = Tables(setup, self._models, self._servers, settings.cache / "tables", warn)
+        self._cells = {cell.id: cell for cell in setup.cells}
+        self._chosen: list[PlannedCell] = []
+        self._prompts: dict[tuple[str, str], tuple[int, ...]] = {}
+
+    @classmethod
+    def open(cls, settings: Settings, warn: Callable[[str], None]) -> Session:
+        """Read the matrix and the journal to resume. Raises `NgramError`; starts nothing."""
+        setup = read_setup(settings.matrix, settings.profile, settings.models)
+        header = Header(
+            journal=JOURNAL,
+            version=pytest_ngram.__version__,
+            matrix_sha256=setup.sha256,
+            profile=setup.profile,
+            seed=setup.matrix.seed,
+        )
+        ledger = open_ledger(
+            header,
+            resume=settings.resume,
+            journal=settings.journal,
+            default=lambda: settings.logs.parent / time.strftime("journal-%Y%m%d-%H%M%S.jsonl"),
+        )
+        return cls(setup, settings, ledger, warn)
+
+    def choose(self, cell_ids: Sequence[str]) -> None:
+        """Say which cells the session will run, in order."""
+        self._chosen = [self._cells[cell_id] for cell_id in cell_ids]
+        self.ledger.choose(self._chosen, self.setup.matrix)
+        self.ledger.order = order_lines(self._chosen)
+
+    def cell(self, cell_id: str) -> PlannedCell:
+        """Return a cell by its id."""
+        return self._cells[cell_id]
+
+    def table(self, model: str, table: str) -> LoadedTable:
+        """Return a table of the matrix for a model, built if need be. Raises `NgramError`."""
+        return self._tables.get(model, table)
+
+    def prompt_set(self, name: str) -> PromptSet:
+        """Return a prompt set of the matrix. Raises `OptionError` for a name that it lacks."""
+        return self.setup.prompt_set(name)
+
+    def is_restored(self, start: Start) -> bool:
+        """Whether a resumed journal holds every chosen cell of a start."""
+        cells = [planned.cell for planned in self._chosen if planned.start == start]
+        return bool(cells) and all(cell in self.ledger.restored for cell in cells)
+
+    def serve(self, start: Start) -> Server:
+        """Start the server of a start. Raises `NgramError`."""
+        self.ledger.check_model(start.model, self._models.open(start.model).record)
+        table = self.setup.matrix.configs[start.config].table
+        path = self.table(start.model, table).path if table is not None else None
+        return self._servers.serve(start, path)
+
+    def run(self, planned: PlannedCell, server: Server | None) -> CellRun | RestoredCell:
+        """Return a cell ready to send its requests; one from the journal needs no server."""
+        saved = self.ledger.restored.get(planned.cell)
+        if saved is not None:
+            return RestoredCell(saved, CLOCK)
+        if server is None:
+            raise RecordError(
+                f"cell {planned.id} is neither measured nor to be measured",
+                fix="this is a fault of the program; run again without --ngram-resume",
+            )
+        config = self.setup.matrix.configs[planned.start.config]
+        table = self.table(planned.start.model, config.table).table if config.table is not None else None
+        plan = CellPlan(
+            planned=planned,
+            config=config,
+            seed=self.setup.matrix.seed,
+            hang_after_s=self.setup.matrix.hang_after_s,
+            model=self._models.open(planned.start.model).record,
+            table=table,
+        )
+        return CellRun(plan, server, self._prompt(planned, server), CLOCK)
+
+    def finish(
+        self, planned: PlannedCell, run: CellRun | RestoredCell | None, error: BaseException | None
+    ) -> Record:
+        """Keep the record of a cell that ended, whichever way, and return it.
+
+        Raises:
+            RecordError: the journal cannot be written.
+        """
+        if run is None:
+            record = failed_record(
+                planned, error or RuntimeError("never run"), self._models.known(planned.start.model)
+            )
+        else:
+            record = run.record(outcome_of(error))
+        self.ledger.add(record)
+        return record
+
+    def run_file(self) -> RunFile:
+        """Return the top-level object of the saved JSON."""
+        return self.ledger.run_file()
+
+    def close(self) -> None:
+        """Close the journal."""
+        self.ledger.close()
+
+    def _prompt(self, planned: PlannedCell, server: Server) -> tuple[int, ...]:
+        """The ids of a prompt on a model: its template and tokenizer are asked once."""
+        model = planned.start.model
+        key = (model, planned.prompt)
+        if key not in self._prompts:
+            client = server.ready().client
+            messages, tools = self.setup.chat_of(planned)
+            text = client.apply_template(messages, tools or None)
+            ids = client.tokenize(text, parse_special=True, add_special=True)
+            self.ledger.add_prompt(
+                Prompt(
+                    model=model, prompt=planned.prompt, prompt_set=planned.prompt_set, tokens=pack_tokens(ids)
+                )
+            )
+            self._prompts[key] = ids
+        return self._prompts[key]

@@ -1,0 +1,94 @@
+"""The tables that a matrix names: ready files checked, others built with the model's own tokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pytest_ngram.matrix.spec import TableSpec
+from pytest_ngram.measure import sources
+from pytest_ngram.measure.models import Model, Models
+from pytest_ngram.measure.servers import Server, Servers
+from pytest_ngram.measure.setup import Setup
+from pytest_ngram.table.build.builder import build_table
+from pytest_ngram.table.build.load import LoadedTable, load_table
+from pytest_ngram.table.build.manifest import TableParams
+
+
+class Tables:
+    """Gives the tables of a matrix, each once per model.
+
+    Args:
+        setup: the matrix and where its paths start.
+        models: opens its models.
+        servers: starts a server to tokenize with, if a table has to be built.
+        cache: the folder of built tables.
+        warn: called with what a ready table's check could not make sure of.
+    """
+
+    def __init__(
+        self, setup: Setup, models: Models, servers: Servers, cache: Path, warn: Callable[[str], None]
+    ) -> None:
+        self._setup = setup
+        self._models = models
+        self._servers = servers
+        self._cache = cache
+        self._warn = warn
+        self._loaded: dict[tuple[str, str], LoadedTable] = {}
+
+    def get(self, model_name: str, table_name: str) -> LoadedTable:
+        """Return a table of the matrix for a model.
+
+        Raises:
+            OptionError: the matrix has no such table.
+            CorpusError, TableError, EngineError: it cannot be built, or is not fit for the model.
+        """
+        key = (model_name, table_name)
+        if key not in self._loaded:
+            spec = self._setup.table_spec(table_name)
+            model = self._models.open(model_name)
+            path = self._path(model_name, model, spec)
+            self._loaded[key] = load_table(path, model.facts.vocab_sha256, model.facts.n_vocab)
+            for note in self._loaded[key].notes:
+                self._warn(note)
+        return self._loaded[key]
+
+    def _path(self, model_name: str, model: Model, spec: TableSpec) -> Path:
+        if spec.file is not None:
+            return sources.locate(spec.file, self._setup.base)
+        assert spec.corpus is not None  # noqa: S101 - the matrix has exactly one of the two
+        with _LazyTokenizer(lambda: self._servers.tokenizer(model_name)) as tokenizer:
+            return build_table(
+                sources.locate(spec.corpus, self._setup.base),
+                tokenize=tokenizer,
+                vocab_sha256=model.facts.vocab_sha256,
+                n_vocab=model.facts.n_vocab,
+                cache_dir=self._cache,
+                params=_params(spec),
+                on_bad=spec.on_bad_line,
+            ).path
+
+
+class _LazyTokenizer:
+    """Text to ids through `/tokenize`; the server is started by the first text, so a cached table starts none."""
+
+    def __init__(self, start: Callable[[], Server]) -> None:
+        self._start = start
+        self._server: Server | None = None
+
+    def __enter__(self) -> _LazyTokenizer:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        if self._server is not None:
+            self._server.stop()
+
+    def __call__(self, text: str) -> list[int]:
+        if self._server is None:
+            self._server = self._start()
+        # control tokens that somebody wrote in a chat are text there
+        return list(self._server.client.tokenize(text, parse_special=False, add_special=False))
+
+
+def _params(spec: TableSpec) -> TableParams:
+    return TableParams(top_k=spec.top_k, min_count=spec.min_count, min_share=spec.min_share, roles=spec.roles)

@@ -1,0 +1,109 @@
+"""The journal: what was written is read back, whatever happened to the process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pytest_ngram.errors import RecordError
+from pytest_ngram.matrix.plan import PlannedCell
+from pytest_ngram.measure.journal import JOURNAL, Header, Journal, read
+from pytest_ngram.record import Prompt, Record, ServerStart
+
+HEADER = Header(journal=JOURNAL, version="0", matrix_sha256="ab", profile="smoke", seed=1)
+START = ServerStart(model="m", config="none", block=1, pass_="first", load_s=0.5, warmup_s=0.1)
+PROMPT = Prompt(model="m", prompt="p", prompt_set="s", tokens="x")
+
+
+@pytest.fixture
+def written(tmp_path: Path, cells: list[PlannedCell], record_of: Callable[..., Record]) -> Path:
+    path = tmp_path / "new" / "journal.jsonl"
+    journal = Journal.create(path, HEADER)
+    journal.start(START)
+    journal.prompt(PROMPT)
+    journal.cell(record_of(cells[0]))
+    journal.cell(record_of(cells[1], "hang"))
+    journal.close()
+    return path
+
+
+def test_everything_is_read_back(
+    written: Path, cells: list[PlannedCell], record_of: Callable[..., Record]
+) -> None:
+    """Header, starts, prompts and cells, failed ones too, come back equal."""
+    saved = read(written)
+    assert saved.header == HEADER
+    assert saved.starts == (START,)
+    assert saved.prompts == (PROMPT,)
+    assert saved.cells == (record_of(cells[0]), record_of(cells[1], "hang"))
+    assert saved.torn_bytes == 0
+
+
+def test_every_possible_cut_keeps_all_whole_lines(written: Path) -> None:
+    """A process that dies while it writes loses the line that it wrote, and no other."""
+    content = written.read_bytes()
+    lines = content.split(b"\n")[:-1]
+    header_end = len(lines[0]) + 1
+    for cut in range(header_end, len(content) + 1, 7):
+        written.write_bytes(content[:cut])
+        saved = read(written)
+        whole = content[:cut].count(b"\n")
+        assert len(saved.starts) + len(saved.prompts) + len(saved.cells) == whole - 1
+        assert saved.whole_bytes + saved.torn_bytes == cut
+
+
+def test_going_on_cuts_the_torn_line_off(
+    written: Path, cells: list[PlannedCell], record_of: Callable[..., Record]
+) -> None:
+    """What is appended after a crash stands on a line of its own."""
+    written.write_bytes(written.read_bytes()[:-20])
+    journal = Journal.append_to(written, read(written))
+    journal.cell(record_of(cells[2]))
+    journal.close()
+    assert [record.cell for record in read(written).cells] == [cells[0].cell, cells[2].cell]
+
+
+def test_a_broken_line_in_the_middle_is_named(written: Path) -> None:
+    """An edited line is an error with its number, never silently left out."""
+    lines = written.read_bytes().split(b"\n")
+    lines[2] = lines[2][:-3]
+    written.write_bytes(b"\n".join(lines))
+    with pytest.raises(RecordError, match="line 3 of the journal"):
+        read(written)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"{}\n", b'{"benchmarks": []}\n', b'{"kind":"header","data":{}}\n']
+)
+def test_another_file_is_refused(tmp_path: Path, content: bytes) -> None:
+    """An empty file or a saved JSON is no journal."""
+    path = tmp_path / "other"
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match="journal"):
+        read(path)
+
+
+def test_a_missing_journal_is_an_error(tmp_path: Path) -> None:
+    """The path that was looked for stands in the error."""
+    with pytest.raises(RecordError, match="cannot be read"):
+        read(tmp_path / "nowhere")
+
+
+def test_an_existing_journal_is_never_overwritten(written: Path) -> None:
+    """Creating one over another is refused, and says how to go on with it."""
+    before = written.read_bytes()
+    with pytest.raises(RecordError, match="--ngram-resume"):
+        Journal.create(written, HEADER)
+    assert written.read_bytes() == before
+
+
+def test_a_full_disk_is_explained(cells: list[PlannedCell], record_of: Callable[..., Record]) -> None:
+    """No space left: an error that names the file, the cause and how to go on."""
+    full = Path("/dev/full")
+    journal = Journal(full, full.open("wb", buffering=0))
+    with pytest.raises(RecordError, match="No space left") as caught:
+        journal.cell(record_of(cells[0]))
+    assert "--ngram-resume" in caught.value.fix
+    journal.close()

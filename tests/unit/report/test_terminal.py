@@ -1,0 +1,93 @@
+"""The terminal table says what it knows and marks what it does not."""
+
+from __future__ import annotations
+
+import pytest
+
+from pytest_ngram.report.terminal import table_lines
+from pytest_ngram.verdict.summary import ModelSummary, Row, Spread
+
+
+def a_row(config: str, **changes: object) -> Row:
+    fields: dict[str, object] = {
+        "config": config,
+        "tg": Spread(value=50.0, low=48.0, high=52.0, blocks=3),
+        "change": None if config == "none" else Spread(value=0.25, low=0.2, high=0.3, blocks=3),
+        "acceptance": 0.875,
+        "coverage": 0.5,
+        "tokens_per_step": 1.5,
+        "pp": 123.4,
+        "rss_mb": 99.6,
+        "cells": 12,
+        "failed": {},
+    }
+    return Row(**{**fields, **changes})  # type: ignore[arg-type]
+
+
+def lines_of(*rows: Row, noise: float | None = 0.021) -> list[str]:
+    return table_lines(ModelSummary(model="m", rows=rows, noise=noise, prompts=4))
+
+
+def test_a_row_shows_every_number_with_its_spread() -> None:
+    """tg and change with their range over blocks, acceptance with its coverage."""
+    line = lines_of(a_row("none"), a_row("mtp1"))[4]
+    for text in (
+        "mtp1",
+        "50.0",
+        "48.0…52.0",
+        "+25.0%",
+        "+20.0%…+30.0%",
+        "0.875 @ 50%",
+        "1.50",
+        "123.4",
+        "100",
+        "12 ok",
+    ):
+        assert text in line
+
+
+def test_the_title_tells_the_noise() -> None:
+    """How far the two passes of the baseline lie apart stands above the table."""
+    assert lines_of(a_row("none"))[0] == "m: 4 prompts; none first and last in a block differ by up to 2.1%"
+
+
+def test_without_a_baseline_no_percent_is_shown() -> None:
+    """`-k mtp` leaves the baseline out: a dash and how to get it, never a percent."""
+    lines = lines_of(a_row("mtp1", change=None), noise=None)
+    assert "%…" not in lines[3]
+    assert "—, add `or none`" in lines[3]
+    assert any("add `or none` to -k" in line for line in lines[4:])
+
+
+def test_acceptance_never_stands_alone() -> None:
+    """Unknown coverage is shown as unknown beside the acceptance."""
+    assert "0.875 @ —" in lines_of(a_row("none"), a_row("mtp1", coverage=None))[4]
+
+
+def test_a_config_that_drafted_nothing_says_so() -> None:
+    """0 of 0 is neither 0 nor 1."""
+    assert "nothing drafted" in lines_of(a_row("none"), a_row("x", acceptance=None, coverage=0.0))[4]
+
+
+def test_failed_cells_are_counted_by_outcome() -> None:
+    """A row tells how many of its cells did not end well, and why."""
+    line = lines_of(a_row("none"), a_row("x", tg=None, change=None, failed={"hang": 1, "crash": 2}))[4]
+    assert "9 ok, 2 crash, 1 hang" in line
+    assert " 0.0" not in line
+
+
+@pytest.mark.parametrize("blocks", [1])
+def test_one_block_has_no_spread(blocks: int) -> None:
+    """A single block shows a dash where its range would be, and a note."""
+    one = Spread(value=50.0, low=50.0, high=50.0, blocks=blocks)
+    lines = lines_of(a_row("none", tg=one))
+    assert "50.0…" not in lines[3]
+    assert lines[-1].strip() == "one block only: no spread can be told"
+
+
+def test_columns_line_up() -> None:
+    """Every row of the table is as wide as its header, trailing blanks aside."""
+    lines = lines_of(a_row("none"), a_row("mtp1+ngram-simple"), a_row("x", tg=None, change=None))
+    starts = {line.index(word) for line, word in [(lines[1], "cells"), (lines[2], "-----")]}
+    assert max(len(line) for line in lines[1:6]) == len(lines[2])
+    assert starts
