@@ -16,6 +16,7 @@ from pytest_ngram.pytest_fixtures import (
     ngram_session,
     ngram_table,
     prompt_set,
+    results,
 )
 
 __all__ = ["llama_server", "ngram_cell", "ngram_planned", "ngram_session", "ngram_table", "prompt_set"]
@@ -54,26 +55,19 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """Keep the record of a cell that ended."""
     report = yield
-    if collect.cell_id(item) is not None:
-        from pytest_ngram.pytest_fixtures import results
-
-        results.finish(item, call, report)
+    results.finish(item, call, report)
     return report
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, Any]) -> None:
     """Add what all cells share to the saved JSON."""
-    from pytest_ngram.pytest_fixtures import results
-
     results.update_json(config, output_json)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the tables, ahead of a compare-fail that would end the summary."""
-    from pytest_ngram.pytest_fixtures import results
-
     lines = results.summary(config)
     if lines:
         terminalreporter.section("pytest-ngram")

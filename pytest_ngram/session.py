@@ -98,7 +98,13 @@ class Session:
         self.ledger.check_model(start.model, self._models.open(start.model).record)
         table = self.setup.matrix.configs[start.config].table
         path = self.table(start.model, table).path if table is not None else None
-        return self._servers.serve(start, path)
+        server = self._servers.serve(start, path)
+        try:
+            self.ledger.check_engine(server.engine.describe())
+        except RecordError:
+            server.stop()
+            raise
+        return server
 
     def run(self, planned: PlannedCell, server: Server | None) -> CellRun | RestoredCell:
         """Return a cell ready to send its requests; one from the journal needs no server."""

@@ -10,7 +10,7 @@ from pytest_ngram.errors import OptionError, RecordError
 from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.measure.journal import Header, Journal, Saved, read
-from pytest_ngram.record import Cell, Model, Prompt, Record, Run, RunFile, ServerStart
+from pytest_ngram.record import Cell, Engine, Model, Prompt, Record, Run, RunFile, ServerStart
 
 
 class Ledger:
@@ -59,6 +59,20 @@ class Ledger:
                     f"the journal's cells of {name!r} were measured on another model file",
                     checked=[f"then {record.model.sha256[:16]}…", f"now {model.sha256[:16]}…"],
                     fix="start a new run, without --ngram-resume",
+                )
+
+    def check_engine(self, engine: Engine) -> None:
+        """Raise `RecordError` if restored cells were measured by another build of the engine."""
+        for record in self.restored.values():
+            then = record.engine
+            if then is not None and (then.version, then.binary_sha256) != (
+                engine.version,
+                engine.binary_sha256,
+            ):
+                raise RecordError(
+                    "the journal's cells were measured by another engine",
+                    checked=[f"then {then.package} {then.version}", f"now {engine.package} {engine.version}"],
+                    fix="install that engine again, or start a new run without --ngram-resume",
                 )
 
     def add(self, record: Record) -> None:

@@ -35,8 +35,14 @@ class Setup:
     cells: tuple[PlannedCell, ...]
 
     def servers(self) -> list[str]:
-        """Return `model/config` of every server of the run, each once."""
-        return list(dict.fromkeys(f"{cell.start.model}/{cell.start.config}" for cell in self.cells))
+        """Return `model/config` of every server of the run, each once, in the matrix's order."""
+        models = {cell.start.model for cell in self.cells}
+        return [
+            f"{model}/{config}"
+            for model in self.matrix.models
+            if model in models
+            for config in self.matrix.configs_of(model)
+        ]
 
     def start_of(self, name: str) -> Start:
         """Return a start by its id, or by `model/config`, which means the first of the run.

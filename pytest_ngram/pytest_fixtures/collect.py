@@ -31,7 +31,8 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
             servers = session_of(metafunc.config).setup.servers()
             metafunc.parametrize("llama_server", servers, indirect=True, scope="session")
     except NgramError as error:
-        raise pytest.UsageError(str(error)) from error
+        # said without a traceback, and before anything is measured
+        raise pytest.Collector.CollectError(f"{type(error).__name__}: {error}") from error
 
 
 def order(items: list[pytest.Item]) -> None:

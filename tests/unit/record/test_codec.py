@@ -23,7 +23,9 @@ from pytest_ngram.record import (
     unpack_tokens,
 )
 
-CELL = Cell(model="m", config="none", prompt="p", prompt_set="s", temperature=0.0, block=1, pass_="last", position=3)
+CELL = Cell(
+    model="m", config="none", prompt="p", prompt_set="s", temperature=0.0, block=1, pass_="last", position=3
+)
 ROUND = Round(
     status="ok",
     seed=5,

@@ -1,0 +1,88 @@
+"""A small project with the cells of the hand-built model, run by pytest inside pytest."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ngram.options import CACHE_VARIABLE, cache_folder
+
+CELLS = Path(__file__).parents[2] / "bench" / "test_cells.py"
+
+MATRIX = """
+version: 1
+warmup: "the model"
+hang_after_s: 3
+models:
+  tiny: {generate: {target: 0.7}, flags: -c 4096 -t 1}
+configs:
+  none: {}
+  mtp1: {types: [draft-mtp], flags: --spec-draft-n-max 1}
+  ngram-cache: {types: [ngram-cache]}
+prompt_sets:
+  words: {path: words.yaml}
+profiles:
+  smoke: {blocks: 1, n_predict: 48}
+"""
+PROMPTS = """
+set: words
+system: ""
+prompts:
+  - {id: word-en, kind: en, messages: [{role: user, content: " model token"}]}
+  - {id: word-ru, kind: ru, messages: [{role: user, content: " модель токен"}]}
+"""
+
+
+class Project:
+    """A folder with `bench/`, and how to run pytest in it."""
+
+    def __init__(self, pytester: pytest.Pytester) -> None:
+        self.pytester = pytester
+        self.path = pytester.path
+        self.bench = self.path / "bench"
+        self.bench.mkdir()
+        shutil.copy(CELLS, self.bench)
+        self.matrix = self.bench / "matrix.yaml"
+        self.matrix.write_text(MATRIX, encoding="utf-8")
+        (self.bench / "words.yaml").write_text(PROMPTS, encoding="utf-8")
+
+    def edit(self, old: str, new: str) -> None:
+        """Change the matrix."""
+        text = self.matrix.read_text(encoding="utf-8")
+        assert old in text
+        self.matrix.write_text(text.replace(old, new), encoding="utf-8")
+
+    def run(self, *options: str) -> pytest.RunResult:
+        """Run `pytest bench` in a process of its own."""
+        return self.pytester.runpytest_subprocess("bench", "-p", "no:cacheprovider", *options)
+
+    def measure(self, *options: str, exit_code: int = 0) -> dict[str, Any]:
+        """Run `pytest bench`, and return the JSON that it saved."""
+        saved = self.path / "run.json"
+        saved.unlink(missing_ok=True)
+        result = self.run("--benchmark-quiet", f"--benchmark-json={saved}", *options)
+        assert result.ret == exit_code, result.stdout.str()
+        data: dict[str, Any] = json.loads(saved.read_text())
+        return data
+
+    @property
+    def journal(self) -> Path:
+        """The only journal there is."""
+        (path,) = (self.path / ".ngram").glob("journal-*.jsonl")
+        return path
+
+
+@pytest.fixture(scope="session")
+def shared_cache() -> Path:
+    """The user's own cache: models are generated once, not once a test."""
+    return cache_folder()
+
+
+@pytest.fixture
+def project(shared_cache: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
+    monkeypatch.setenv(CACHE_VARIABLE, str(shared_cache))
+    return Project(pytester)

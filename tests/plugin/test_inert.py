@@ -1,0 +1,65 @@
+"""In projects that do not use it, the plugin is not to be noticed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = ("httpx", "numpy", "msgspec", "gguf", "yaml", "psutil", "scipy", "xllamacpp", "pytest_ngram.session")
+
+
+def test_an_unrelated_project_runs_as_before(pytester: pytest.Pytester) -> None:
+    """No line of output, no file, no marker that would need to be declared."""
+    pytester.makepyfile("def test_one(): pass")
+    result = pytester.runpytest_subprocess("--strict-markers", "-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+    assert "ngram" not in "\n".join(line for line in result.outlines if not line.startswith("plugins:"))
+    assert not (pytester.path / ".ngram").exists()
+
+
+def test_an_unrelated_benchmark_is_saved_as_before(pytester: pytest.Pytester) -> None:
+    """The JSON of benchmarks that are no cells has no `ngram` object."""
+    pytester.makepyfile("def test_one(benchmark): benchmark(lambda: None)")
+    result = pytester.runpytest_subprocess("--benchmark-json=out.json", "--benchmark-max-time=0.01")
+    result.assert_outcomes(passed=1)
+    assert '"ngram"' not in (pytester.path / "out.json").read_text()
+
+
+def test_nothing_heavy_is_imported(pytester: pytest.Pytester) -> None:
+    """Loading the plugin imports none of the libraries that measuring needs."""
+    pytester.makepyfile(
+        f"""
+        import sys
+
+        def test_imports():
+            assert [name for name in {HEAVY!r} if name in sys.modules] == []
+        """
+    )
+    # other plugins may import some of these themselves
+    result = pytester.runpytest_subprocess(
+        "-p", "no:hypothesispytest", "-p", "no:anyio", "-p", "no:benchmark"
+    )
+    result.assert_outcomes(passed=1)
+
+
+def test_the_command_line_imports_nothing_heavy() -> None:
+    """`pytest-ngram --help` is for looking up a word, so it has to be quick."""
+    code = (
+        "import sys; from pytest_ngram.cli import main\n"
+        "try: main(['--help'])\nexcept SystemExit: pass\n"
+        f"assert [name for name in {HEAVY!r} if name in sys.modules] == []"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
+
+
+def test_help_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
+    """Every option and fixture has a text of its own."""
+    text = pytester.runpytest_subprocess("--help").stdout.str()
+    for option in ("--ngram-matrix=FILE", "--ngram-profile=NAME", "--ngram-resume=JOURNAL", "--ngram-force"):
+        assert option in text
+    lines = pytester.runpytest_subprocess("--fixtures").outlines
+    for name in ("llama_server", "ngram_table", "prompt_set", "ngram_cell", "ngram_session"):
+        (place,) = [i for i, line in enumerate(lines) if line.startswith(f"{name} ")]
+        assert lines[place + 1].strip() not in ("", "no docstring available")
