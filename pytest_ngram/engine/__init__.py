@@ -1,0 +1,1 @@
+"""Engines: what answers as llama-server."""

@@ -1,0 +1,185 @@
+"""What can be known to fail before a server starts, from the model file's facts and the command line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from pytest_ngram.engine.flags import Parsed
+from pytest_ngram.errors import EngineError
+
+# Types that draft with a model of their own state; llama.cpp keeps n_max recurrent states for them.
+_STATEFUL_DRAFTS = frozenset({"draft-mtp", "draft-eagle3", "draft-dflash", "draft-dspark"})
+_DRAFTS = _STATEFUL_DRAFTS | {"draft-simple"}
+_NEED_DRAFT_MODEL = _DRAFTS - {"draft-mtp"}
+# llama.cpp's own defaults where the command line is silent
+_DEFAULT_UBATCH = 512
+_DEFAULT_N_MAX = 3
+
+
+class Facts(Protocol):
+    """What is needed of a model file (`pytest_ngram.models.gguf_file.ModelFacts` has it)."""
+
+    @property
+    def path(self) -> Path:
+        """The file."""
+        ...
+
+    @property
+    def arch(self) -> str:
+        """`general.architecture`."""
+        ...
+
+    @property
+    def nextn(self) -> int:
+        """MTP layers, 0 where there is none."""
+        ...
+
+    @property
+    def n_ctx_train(self) -> int:
+        """Context length that the file states, in tokens."""
+        ...
+
+    @property
+    def recurrent_layers(self) -> int:
+        """Layers with a recurrent state, 0 on plain attention models."""
+        ...
+
+
+def check(facts: Facts, parsed: Parsed) -> tuple[str, ...]:
+    """Look at one server start.
+
+    Returns:
+        Warnings: things that work but are seldom meant.
+
+    Raises:
+        EngineError: outcome `refused`: the server would not start, or would not do what the flags say.
+    """
+    _check_mtp(facts, parsed)
+    _check_ubatch(facts, parsed)
+    _check_tables(parsed)
+    _check_draft_model(parsed)
+    return tuple(_context_warnings(facts, parsed))
+
+
+def check_memory(
+    model_bytes: int, anonymous_need_bytes: int, available_bytes: int, *, force: bool
+) -> str | None:
+    """Compare what a start needs with what is free.
+
+    Args:
+        model_bytes: size of the model file, which the kernel may page in and out.
+        anonymous_need_bytes: what cannot be paged out to a file: KV cache, buffers, tables.
+        available_bytes: what the host can give without swapping.
+        force: warn where this would refuse.
+
+    Returns:
+        A warning with the numbers, or None.
+
+    Raises:
+        EngineError: outcome `refused`: the anonymous need exceeds what is available, and not `force`.
+    """
+    if anonymous_need_bytes > available_bytes:
+        text = (
+            f"the server needs {_gib(anonymous_need_bytes)} of its own, {_gib(available_bytes)} are available"
+        )
+        if force:
+            return text
+        raise EngineError(
+            text,
+            outcome="refused",
+            checked=["KV cache, compute buffers and tables; the model file is not counted, it may be paged"],
+            fix="use a smaller -c or -ub, -ctk q8_0 -ctv q8_0, a smaller table, or give --ngram-force",
+        )
+    if model_bytes + anonymous_need_bytes > available_bytes:
+        return (
+            f"the model is {_gib(model_bytes)} and the server needs {_gib(anonymous_need_bytes)} more, "
+            f"{_gib(available_bytes)} are available: parts of the file will be read again and again"
+        )
+    return None
+
+
+def _check_mtp(facts: Facts, parsed: Parsed) -> None:
+    if "draft-mtp" not in parsed.spec_types or facts.nextn > 0 or parsed.get("spec-draft-model", ""):
+        return
+    raise _refuse(
+        "the model has no MTP block, which draft-mtp drafts with",
+        [f"{facts.path}: {facts.arch}, 0 nextn layers"],
+        "use a GGUF converted with its MTP (nextn) layers, or another type",
+    )
+
+
+def _check_ubatch(facts: Facts, parsed: Parsed) -> None:
+    """A verify batch holds 1 + n_max tokens.
+
+    On a model with recurrent layers b11549 aborts (`n_ubatch > n_keep_tail`) unless `-ub` is at least
+    2 + n_max (tried for n_max 1, 2, 3 and 5). N-gram types alone run with any `-ub`.
+    """
+    if not _DRAFTS & set(parsed.spec_types):
+        return
+    n_max = parsed.get("spec-draft-n-max", _DEFAULT_N_MAX)
+    ubatch = min(parsed.get("ubatch-size", _DEFAULT_UBATCH), parsed.get("batch-size", _DEFAULT_UBATCH))
+    hybrid = facts.recurrent_layers > 0 and bool(_STATEFUL_DRAFTS & set(parsed.spec_types))
+    need = n_max + (2 if hybrid else 1)
+    if ubatch < need:
+        why = "one more than a verify batch, for the recurrent state" if hybrid else "a whole verify batch"
+        raise _refuse(
+            f"-ub {ubatch} is too small for drafts of {n_max} tokens",
+            [f"{', '.join(parsed.spec_types)} needs -ub and -b of at least {need}: {why}"],
+            f"give -ub {need} or more, or --spec-draft-n-max {max(ubatch - need + n_max, 0)} or less",
+        )
+
+
+def _check_tables(parsed: Parsed) -> None:
+    for key, flag in (("lookup-cache-static", "-lcs"), ("lookup-cache-dynamic", "-lcd")):
+        table = parsed.get(key, "")
+        if not table:
+            continue
+        if "ngram-cache" not in parsed.spec_types:
+            raise _refuse(
+                f"{flag} names a table that no type reads",
+                [f"types: {', '.join(parsed.spec_types) or 'none'}", f"table: {table}"],
+                "add ngram-cache to the types, or leave the table out",
+            )
+        if not Path(table).is_file():
+            raise _refuse(
+                "the lookup table is not there", [f"{flag} {table}"], "build it, or correct the path"
+            )
+
+
+def _check_draft_model(parsed: Parsed) -> None:
+    draft = parsed.get("spec-draft-model", "")
+    needy = [name for name in parsed.spec_types if name in _NEED_DRAFT_MODEL]
+    if needy and not draft:
+        raise _refuse(
+            f"{needy[0]} drafts with a second model, and none is named",
+            ["b11549 starts without it and drafts nothing"],
+            "name it with -md",
+        )
+    if draft and not _DRAFTS & set(parsed.spec_types):
+        raise _refuse(
+            "-md names a draft model that no type uses",
+            [f"types: {', '.join(parsed.spec_types) or 'none'}"],
+            "add draft-simple to the types, or leave -md out",
+        )
+    if draft and not Path(draft).is_file():
+        raise _refuse("the draft model is not there", [f"-md {draft}"], "correct the path")
+
+
+def _context_warnings(facts: Facts, parsed: Parsed) -> Sequence[str]:
+    context = parsed.get("ctx-size", 0)
+    if context > facts.n_ctx_train > 0:
+        return [
+            f"-c {context} is more than the {facts.n_ctx_train} tokens that the model was trained for: "
+            "text beyond them is not to be trusted"
+        ]
+    return []
+
+
+def _refuse(cause: str, checked: Sequence[str], fix: str) -> EngineError:
+    return EngineError(cause, outcome="refused", checked=checked, fix=fix)
+
+
+def _gib(count: int) -> str:
+    return f"{count / 2**30:.2f} GiB"
