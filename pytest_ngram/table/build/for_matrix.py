@@ -70,7 +70,7 @@ class Tables:
 
 
 class _LazyTokenizer:
-    """Text to ids through `/tokenize`; the server is started by the first text, so a cached table starts none."""
+    """Text to ids through `/tokenize`. The first text starts the server, so a cached table starts none."""
 
     def __init__(self, start: Callable[[], Server]) -> None:
         self._start = start

@@ -1,0 +1,126 @@
+"""Puts a hand-built model into a folder, once, whoever asks."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from pytest_ngram.errors import ModelError
+from pytest_ngram.models.gguf_file import file_sha256
+from pytest_ngram.models.handbuilt.dial import Dialled, Simulation, dial
+from pytest_ngram.models.handbuilt.rule import Rule, rule_of_seed
+from pytest_ngram.models.handbuilt.spec import GENERATOR_VERSION, HandBuiltSpec
+from pytest_ngram.models.handbuilt.trunk import build_weights
+from pytest_ngram.models.handbuilt.writer import write_gguf
+
+_LOG = logging.getLogger(__name__)
+
+
+def rule(spec: HandBuiltSpec) -> Rule:
+    """Return the rule of the spec's model; it depends on the seed alone."""
+    return rule_of_seed(spec.seed)
+
+
+def generate(spec: HandBuiltSpec, folder: Path) -> Path:
+    """Return the spec's model file in the folder, written there if it is missing or not what it was.
+
+    Beside `<key>.gguf` stands `<key>.json` with the spec, the sigma found, the acceptance that the simulation
+    expects by class, and the file's sha256, which is checked on every call; a mismatch is logged as a warning
+    and the file written anew. Processes that ask at the same time wait for one another.
+
+    Raises:
+        ModelError: the folder cannot be written, the disk is full, or the target cannot be reached; no
+            half-written file stays behind.
+    """
+    model = folder / f"{spec.content_key()}.gguf"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with _lock(model.with_suffix(".lock")):
+            if not _is_intact(model):
+                _write(spec, model)
+    except OSError as error:
+        raise ModelError(
+            "the hand-built model cannot be written",
+            checked=[f"{folder}: {error.strerror or error}"],
+            fix="free some space, or name a folder that can be written",
+        ) from error
+    return model
+
+
+def _is_intact(model: Path) -> bool:
+    sidecar = model.with_suffix(".json")
+    if not model.exists() or not sidecar.exists():
+        return False
+    try:
+        expected = json.loads(sidecar.read_text(encoding="utf-8"))["sha256"]
+    except (ValueError, KeyError, TypeError):
+        _LOG.warning("%s cannot be read; the model beside it is written anew", sidecar)
+        return False
+    found = file_sha256(model)
+    if found != expected:
+        _LOG.warning("%s has sha256 %s, not %s as when written; writing it anew", model, found, expected)
+    return bool(found == expected)
+
+
+def _write(spec: HandBuiltSpec, model: Path) -> None:
+    weights = build_weights(spec)
+    if spec.target is not None:
+        dialled = dial(weights, spec.target)
+    else:
+        assert spec.sigma is not None  # noqa: S101 - the spec holds exactly one of the two
+        dialled = Simulation(weights).acceptance(spec.sigma)
+    model.with_suffix(".json").unlink(missing_ok=True)  # no moment in which it vouches for another file
+    with _replacing(model) as new:
+        write_gguf(new, spec, weights.with_sigma(dialled.sigma), weights.rule.vocabulary)
+        sha256 = file_sha256(new)
+    with _replacing(model.with_suffix(".json")) as new:
+        new.write_text(_sidecar(spec, dialled, sha256), encoding="utf-8")
+
+
+def _sidecar(spec: HandBuiltSpec, dialled: Dialled, sha256: str) -> str:
+    described = {
+        "generator": GENERATOR_VERSION,
+        "spec": asdict(spec),
+        "sigma": dialled.sigma,
+        "simulated_acceptance": {**dialled.acceptance, "mean": dialled.mean},
+        "sha256": sha256,
+    }
+    return json.dumps(described, indent=2) + "\n"
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield a new file's path in the same folder; it takes the place of `path` if nothing was raised."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    os.close(handle)
+    new = Path(name)
+    try:
+        yield new
+        _sync(new)
+        new.chmod(0o644)
+        new.replace(path)
+        _sync(path.parent)
+    finally:
+        new.unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    with path.open("a") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,53 @@
+"""Small GGUF files, written by the gguf library itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import gguf
+import numpy as np
+import pytest
+
+Write = Callable[..., Path]
+
+
+@pytest.fixture
+def write_gguf(tmp_path: Path) -> Write:
+    """A dense llama of two layers; keyword arguments change what the tests need changed."""
+
+    def write(
+        name: str = "small.gguf",
+        *,
+        tokens: tuple[str, ...] = ("a", "b", "c"),
+        template: str | None = "{{ messages }}",
+        skip: tuple[str, ...] = (),
+        extra: Callable[[gguf.GGUFWriter], object] = lambda writer: None,
+    ) -> Path:
+        path = tmp_path / name
+        writer = gguf.GGUFWriter(path, "llama")
+        writer.add_name("Small")
+        for key, value in {
+            "block_count": 2,
+            "context_length": 512,
+            "embedding_length": 32,
+            "attention.head_count": 4,
+            "attention.head_count_kv": 2,
+        }.items():
+            if key not in skip:
+                writer.add_uint32(f"llama.{key}", value)
+        if "tokens" not in skip:
+            writer.add_token_list(list(tokens))
+        if template is not None:
+            writer.add_chat_template(template)
+        extra(writer)
+        for layer in range(2):
+            writer.add_tensor(f"blk.{layer}.attn_k.weight", np.zeros((16, 32), np.float16))
+        writer.add_tensor("output_norm.weight", np.ones(32, np.float32))
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        return path
+
+    return write
