@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "pytest_ngram"
 # Left to right; a room may import rooms of an earlier row, and itself.
 ROWS = [
     ["errors"],
-    ["record"],
+    ["record", "files"],
     ["table.format", "table.counts", "drafting", "models"],
     ["matrix", "corpus", "judge", "verdict"],
     ["engine"],

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+from contextlib import suppress
 from pathlib import Path
+
+from pytest_ngram.files import write_whole
 
 
 def file_sha256(path: Path, cache_dir: Path | None) -> str:
@@ -38,11 +40,6 @@ def _load(kept: Path | None) -> str | None:
 
 
 def _store(kept: Path, content: dict[str, str]) -> None:
-    """Write through a name of our own, so that a second process never reads half a file."""
-    try:
+    with suppress(OSError):
         kept.parent.mkdir(parents=True, exist_ok=True)
-        part = kept.with_name(f"{kept.name}.{os.getpid()}")
-        part.write_text(json.dumps(content), encoding="utf-8")
-        part.replace(kept)
-    except OSError:
-        return
+        write_whole(kept, json.dumps(content).encode())

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ngram.errors import OptionError
+from pytest_ngram.errors import MatrixError, OptionError
 from pytest_ngram.matrix.plan import PlannedCell, Start, plan
 from pytest_ngram.matrix.prompts import PromptSet
 from pytest_ngram.matrix.spec import MatrixSpec, TableSpec
@@ -93,6 +93,7 @@ def read_setup(matrix_path: Path, profile: str, models: Sequence[str] = ()) -> S
     _known("profile", [profile], matrix.profiles, matrix_path)
     _known("model", models, matrix.models, matrix_path)
     prompt_sets = sources.read_prompt_sets(matrix, base)
+    _check_warmup(matrix, prompt_sets, matrix_path.name)
     tools: dict[str, list[dict[str, Any]]] = {}
     for name, prompt_set in prompt_sets.items():
         tools |= sources.read_tools(prompt_set, matrix.prompt_sets[name], base)
@@ -117,6 +118,18 @@ def _known(what: str, names: Sequence[str], known: Mapping[str, object], path: P
                 checked=[str(path), f"allowed: {', '.join(known)}"],
                 fix=f"name one of its {what}s",
             )
+
+
+def _check_warmup(matrix: MatrixSpec, prompt_sets: Mapping[str, PromptSet], file: str) -> None:
+    """A measured prompt that was sent before is drafted from its own echo."""
+    for name, prompt_set in prompt_sets.items():
+        for prompt in prompt_set.prompts:
+            if any(matrix.warmup.strip() in message.content for message in prompt.messages):
+                raise MatrixError(
+                    f"{file}: warmup: is part of prompt {prompt.id!r}",
+                    checked=[f"prompt set {name!r}"],
+                    fix="warm up with a text that is never measured",
+                )
 
 
 def _digest(text: str, prompt_sets: Mapping[str, PromptSet], tools: Mapping[str, object]) -> str:

@@ -42,6 +42,7 @@ def with_table(project: Project) -> Project:
             "matrix.yaml: models.tiny-mtp: model id 'tiny-mtp' contains the config word",
         ),
         ("{path: words.yaml}", "{path: wrods.yaml}", "prompt set 'words' cannot be read"),
+        ('warmup: "the model"', 'warmup: "model token"', "matrix.yaml: warmup: is part of prompt 'word-en'"),
         ("blocks: 1", "blocks: one", "matrix.yaml: profiles.smoke.blocks: "),
     ],
 )

@@ -7,6 +7,6 @@ computes, and so that its MTP block drafts that output with a dialled share of e
 
 from pytest_ngram.models.handbuilt.cache import generate, rule
 from pytest_ngram.models.handbuilt.rule import Rule
-from pytest_ngram.models.handbuilt.spec import GENERATOR_VERSION, HandBuiltSpec
+from pytest_ngram.models.handbuilt.spec import HandBuiltSpec, generator_id
 
-__all__ = ["GENERATOR_VERSION", "HandBuiltSpec", "Rule", "generate", "rule"]
+__all__ = ["HandBuiltSpec", "Rule", "generate", "generator_id", "rule"]

@@ -2,25 +2,22 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
-import os
-import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 
 from pytest_ngram.errors import ModelError
+from pytest_ngram.files import locked, remove_leftovers, replacing
 from pytest_ngram.models.gguf_file import file_sha256
 from pytest_ngram.models.handbuilt.dial import Dialled, Simulation, dial
 from pytest_ngram.models.handbuilt.rule import Rule, rule_of_seed
-from pytest_ngram.models.handbuilt.spec import GENERATOR_VERSION, HandBuiltSpec
+from pytest_ngram.models.handbuilt.spec import HandBuiltSpec, generator_id
 from pytest_ngram.models.handbuilt.trunk import build_weights
 from pytest_ngram.models.handbuilt.writer import write_gguf
 
 _LOG = logging.getLogger(__name__)
+_LOCK_TIMEOUT_S = 600.0  # the deepest model takes seconds
 
 
 def rule(spec: HandBuiltSpec) -> Rule:
@@ -42,7 +39,8 @@ def generate(spec: HandBuiltSpec, folder: Path) -> Path:
     model = folder / f"{spec.content_key()}.gguf"
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        with _lock(model.with_suffix(".lock")):
+        with locked(model.with_suffix(".lock"), _LOCK_TIMEOUT_S):
+            remove_leftovers(folder, model.stem)
             if not _is_intact(model):
                 _write(spec, model)
     except OSError as error:
@@ -77,50 +75,19 @@ def _write(spec: HandBuiltSpec, model: Path) -> None:
         assert spec.sigma is not None  # noqa: S101 - the spec holds exactly one of the two
         dialled = Simulation(weights).acceptance(spec.sigma)
     model.with_suffix(".json").unlink(missing_ok=True)  # no moment in which it vouches for another file
-    with _replacing(model) as new:
+    with replacing(model) as new:
         write_gguf(new, spec, weights.with_sigma(dialled.sigma), weights.rule.vocabulary)
         sha256 = file_sha256(new)
-    with _replacing(model.with_suffix(".json")) as new:
+    with replacing(model.with_suffix(".json")) as new:
         new.write_text(_sidecar(spec, dialled, sha256), encoding="utf-8")
 
 
 def _sidecar(spec: HandBuiltSpec, dialled: Dialled, sha256: str) -> str:
     described = {
-        "generator": GENERATOR_VERSION,
+        "generator": generator_id(),
         "spec": asdict(spec),
         "sigma": dialled.sigma,
         "simulated_acceptance": {**dialled.acceptance, "mean": dialled.mean},
         "sha256": sha256,
     }
     return json.dumps(described, indent=2) + "\n"
-
-
-@contextmanager
-def _replacing(path: Path) -> Iterator[Path]:
-    """Yield a new file's path in the same folder; it takes the place of `path` if nothing was raised."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    os.close(handle)
-    new = Path(name)
-    try:
-        yield new
-        _sync(new)
-        new.chmod(0o644)
-        new.replace(path)
-        _sync(path.parent)
-    finally:
-        new.unlink(missing_ok=True)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    with path.open("a") as held:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield

@@ -13,8 +13,9 @@ import numpy as np
 
 from pytest_ngram.corpus import Corpus, Message, OnBad, read_corpus
 from pytest_ngram.errors import TableError
+from pytest_ngram.files import remove_leftovers, write_whole
 from pytest_ngram.table import Counts
-from pytest_ngram.table.build.files import explained, locked, remove_leftovers, write_whole
+from pytest_ngram.table.build.files import explained, locked
 from pytest_ngram.table.build.manifest import (
     MANIFEST_VERSION,
     Manifest,

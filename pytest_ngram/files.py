@@ -1,0 +1,85 @@
+"""Files that are whole or not there, and locks between processes."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+TEMP_SUFFIX = ".tmp"
+_MODE = 0o644
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the path of a new file in the same folder; it takes the place of `path` if nothing is raised.
+
+    A reader sees the old file or the whole new one, even after a power cut: the new file is synced, takes the
+    name by a rename, and the folder is synced. On any failure the new file is removed. Raises OSError.
+    """
+    handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=TEMP_SUFFIX, dir=path.parent)
+    os.close(handle)
+    try:
+        yield Path(name)
+        _sync(name, os.O_RDONLY)
+        os.chmod(name, _MODE)  # a temporary file is made for its owner's eyes only
+        os.replace(name, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(name)
+        raise
+    _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file by `replacing`. Raises OSError."""
+    with replacing(path) as new:
+        new.write_bytes(data)
+
+
+def remove_leftovers(folder: Path, stem: str) -> None:
+    """Remove what a killed process left of files with this stem. To be called under their lock."""
+    for path in folder.glob(f"{stem}.*{TEMP_SUFFIX}"):
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def locked(path: Path, timeout_s: float) -> Iterator[None]:
+    """Hold a lock that ends with its process, however that ends.
+
+    The lock file stays: removing it would let two processes lock two files of one name.
+
+    Raises:
+        TimeoutError: another process held it for `timeout_s`. It is an OSError, as are all other failures.
+    """
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        _wait_for_lock(handle, path, timeout_s)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _wait_for_lock(handle: int, path: Path, timeout_s: float) -> None:
+    deadline_s = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline_s:
+                raise TimeoutError(f"another process has held {path} for {timeout_s:.0f} s") from None
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _sync(path: str | Path, flags: int) -> None:
+    handle = os.open(path, flags)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
