@@ -49,7 +49,7 @@ class Tables:
             model = self._models.open(model_name)
             path = self._path(model_name, model, spec)
             self._loaded[key] = load_table(path, model.facts.vocab_sha256, model.facts.n_vocab)
-            for note in self._loaded[key].notes:
+            for note in (*self._loaded[key].notes, *_skipped(self._loaded[key])):
                 self._warn(note)
         return self._loaded[key]
 
@@ -67,6 +67,15 @@ class Tables:
                 params=_params(spec),
                 on_bad=spec.on_bad_line,
             ).path
+
+
+def _skipped(loaded: LoadedTable) -> list[str]:
+    """Lines of the corpus that could not be used are told at every run, not only when the table is built."""
+    skipped = loaded.manifest.skipped if loaded.manifest is not None else {}
+    if not skipped:
+        return []
+    reasons = ", ".join(f"{count} {reason}" for reason, count in sorted(skipped.items()))
+    return [f"the corpus of {loaded.path.name} has lines that were left out: {reasons}"]
 
 
 class _LazyTokenizer:
