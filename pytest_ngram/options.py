@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pytest_ngram.errors import OptionError
 
@@ -42,52 +42,67 @@ class Settings:
     load_deadline_s: float
 
 
+_OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "--ngram-matrix",
+        {
+            "metavar": "FILE",
+            "help": "matrix of models, configs, prompt sets (ini: ngram_matrix; default: bench/matrix.yaml)",
+        },
+    ),
+    (
+        "--ngram-profile",
+        {
+            "metavar": "NAME",
+            "help": "profile of the matrix: blocks, prompts, tokens (ini: ngram_profile; default: smoke)",
+        },
+    ),
+    (
+        "--ngram-models",
+        {"metavar": "ID[,ID]", "default": "", "help": "run these models of the matrix only (default: all)"},
+    ),
+    (
+        "--ngram-journal",
+        {
+            "metavar": "FILE",
+            "help": "append every cell to FILE as it ends (default: a new file in .ngram/ under the root)",
+        },
+    ),
+    (
+        "--ngram-resume",
+        {
+            "metavar": "JOURNAL",
+            "help": "take the cells that JOURNAL holds, measure the rest, and append to it",
+        },
+    ),
+    (
+        "--ngram-cache-dir",
+        {
+            "metavar": "DIR",
+            "help": f"generated models and tables (env: {CACHE_VARIABLE}; default: the user's cache folder)",
+        },
+    ),
+    (
+        "--ngram-load-deadline",
+        {
+            "metavar": "SECONDS",
+            "type": float,
+            "default": 600.0,
+            "help": "how long a server may take until it is ready (default: %(default)s)",
+        },
+    ),
+    (
+        "--ngram-force",
+        {"action": "store_true", "help": "start a server although its memory need exceeds what is free"},
+    ),
+)
+
+
 def add_options(parser: pytest.Parser) -> None:
     """Declare every option; `read` turns them into `Settings`."""
     group = parser.getgroup("ngram", "speculative decoding of llama.cpp (pytest-ngram)")
-    group.addoption(
-        "--ngram-matrix",
-        metavar="FILE",
-        help="matrix of models, configs and prompt sets (ini: ngram_matrix; default: bench/matrix.yaml)",
-    )
-    group.addoption(
-        "--ngram-profile",
-        metavar="NAME",
-        help="profile of the matrix: blocks, prompts, tokens (ini: ngram_profile; default: smoke)",
-    )
-    group.addoption(
-        "--ngram-models",
-        metavar="ID[,ID]",
-        default="",
-        help="run these models of the matrix only (default: all)",
-    )
-    group.addoption(
-        "--ngram-journal",
-        metavar="FILE",
-        help="append every cell to FILE as it ends (default: a new file in .ngram/ under the root)",
-    )
-    group.addoption(
-        "--ngram-resume",
-        metavar="JOURNAL",
-        help="take the cells that JOURNAL holds, measure the rest, and append to it",
-    )
-    group.addoption(
-        "--ngram-cache-dir",
-        metavar="DIR",
-        help=f"generated models and tables (env: {CACHE_VARIABLE}; default: the user's cache folder)",
-    )
-    group.addoption(
-        "--ngram-load-deadline",
-        metavar="SECONDS",
-        type=float,
-        default=600.0,
-        help="how long a server may take until it is ready (default: %(default)s)",
-    )
-    group.addoption(
-        "--ngram-force",
-        action="store_true",
-        help="start a server although its memory need exceeds what is free",
-    )
+    for name, options in _OPTIONS:
+        group.addoption(name, **options)
     parser.addini(
         "ngram_matrix", "matrix file of pytest-ngram, relative to the root", default="bench/matrix.yaml"
     )
@@ -109,12 +124,15 @@ def read(config: pytest.Config) -> Settings:
             checked=[f"--ngram-resume {resume}", f"--ngram-journal {journal}"],
             fix="leave out --ngram-journal: a resumed run is appended to the journal that it resumes",
         )
+    here = config.invocation_params.dir
+    matrix = config.getoption("ngram_matrix")
     return Settings(
-        matrix=_from(root, config.getoption("ngram_matrix") or config.getini("ngram_matrix")),
+        # a path on the command line starts where the command was given, one in the ini file at the root
+        matrix=here / matrix if matrix else root / config.getini("ngram_matrix"),
         profile=config.getoption("ngram_profile") or config.getini("ngram_profile"),
         models=tuple(name for name in config.getoption("ngram_models").split(",") if name),
-        journal=Path(journal).absolute() if journal else None,
-        resume=Path(resume).absolute() if resume else None,
+        journal=here / journal if journal else None,
+        resume=here / resume if resume else None,
         cache=cache_folder(config.getoption("ngram_cache_dir")),
         logs=root / ".ngram" / "logs",
         force=config.getoption("ngram_force"),
@@ -129,8 +147,3 @@ def cache_folder(given: str | None = None) -> Path:
         return Path(named).absolute()
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "pytest-ngram"
-
-
-def _from(root: Path, name: str) -> Path:
-    """A path on the command line or in the ini file is relative to the root of the project."""
-    return (root / Path(name)).absolute()

@@ -32,15 +32,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     collect.parametrise(metafunc)
 
 
-@pytest.hookimpl(trylast=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Restore the planned order, after pytest has sorted by fixtures."""
-    collect.order(items)
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
-    """Note which cells were chosen, and guard their saving."""
+    """Restore the planned order, note which cells were chosen, and guard their saving."""
     collect.choose(session)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 
@@ -11,6 +12,7 @@ from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
 from pytest_ngram.matrix.prompts import PromptSet
 from pytest_ngram.measure.cell import CellPlan, CellRun, RestoredCell, failed_record, outcome_of
 from pytest_ngram.measure.clock import CLOCK
+from pytest_ngram.measure.host import processor
 from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
 from pytest_ngram.measure.models import Models
@@ -39,10 +41,11 @@ class Session:
         self._servers = Servers(
             setup.matrix,
             self._models,
-            logs=settings.logs / ledger.path.stem,
+            logs=settings.logs / f"{ledger.path.stem}-{os.getpid()}",
             cache=settings.cache,
             force=settings.force,
             load_deadline_s=settings.load_deadline_s,
+            first_serial=ledger.next_serial,
             on_start=ledger.add_start,
             warn=warn,
         )
@@ -66,7 +69,9 @@ class Session:
             header,
             resume=settings.resume,
             journal=settings.journal,
-            default=lambda: settings.logs.parent / time.strftime("journal-%Y%m%d-%H%M%S.jsonl"),
+            default=lambda: (
+                settings.logs.parent / f"journal-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
+            ),
         )
         return cls(setup, settings, ledger, warn)
 
@@ -95,10 +100,12 @@ class Session:
 
     def serve(self, start: Start) -> Server:
         """Start the server of a start. Raises `NgramError`."""
+        cpu, _cores, isa = processor()
         self.ledger.check_model(start.model, self._models.open(start.model).record)
-        table = self.setup.matrix.configs[start.config].table
-        path = self.table(start.model, table).path if table is not None else None
-        server = self._servers.serve(start, path)
+        table = self._table_of(start)
+        self.ledger.check_table(start.model, start.config, table.table if table else None)
+        self.ledger.check_host(cpu, isa)
+        server = self._servers.serve(start, table.path if table else None)
         try:
             self.ledger.check_engine(server.engine.describe())
         except RecordError:
@@ -116,15 +123,13 @@ class Session:
                 f"cell {planned.id} is neither measured nor to be measured",
                 fix="this is a fault of the program; run again without --ngram-resume",
             )
-        config = self.setup.matrix.configs[planned.start.config]
-        table = self.table(planned.start.model, config.table).table if config.table is not None else None
+        table = self._table_of(planned.start)
         plan = CellPlan(
             planned=planned,
-            config=config,
             seed=self.setup.matrix.seed,
             hang_after_s=self.setup.matrix.hang_after_s,
             model=self._models.open(planned.start.model).record,
-            table=table,
+            table=table.table if table else None,
         )
         return CellRun(plan, server, self._prompt(planned, server), CLOCK)
 
@@ -153,15 +158,19 @@ class Session:
         """Close the journal."""
         self.ledger.close()
 
+    def _table_of(self, start: Start) -> LoadedTable | None:
+        table = self.setup.matrix.configs[start.config].table
+        return self.table(start.model, table) if table is not None else None
+
     def _prompt(self, planned: PlannedCell, server: Server) -> tuple[int, ...]:
         """The ids of a prompt on a model: its template and tokenizer are asked once."""
         model = planned.start.model
         key = (model, planned.prompt)
         if key not in self._prompts:
-            client = server.ready().client
             messages, tools = self.setup.chat_of(planned)
-            text = client.apply_template(messages, tools or None)
-            ids = client.tokenize(text, parse_special=True, add_special=True)
+            with server.ready().failing_fast():
+                text = server.client.apply_template(messages, tools or None)
+                ids = server.client.tokenize(text, parse_special=True, add_special=True)
             self.ledger.add_prompt(
                 Prompt(
                     model=model, prompt=planned.prompt, prompt_set=planned.prompt_set, tokens=pack_tokens(ids)

@@ -89,8 +89,10 @@ def check_memory(
         raise EngineError(
             text,
             outcome="refused",
-            checked=["KV cache, compute buffers and tables; the model file is not counted, it may be paged"],
-            fix="use a smaller -c or -ub, -ctk q8_0 -ctv q8_0, a smaller table, or give --ngram-force",
+            checked=[
+                "KV cache and recurrent state, a lower bound; the model file is not counted, it may be paged"
+            ],
+            fix="use a smaller -c, or -ctk q8_0 -ctv q8_0, or give --ngram-force",
         )
     if model_bytes + anonymous_need_bytes > available_bytes:
         return (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -17,6 +17,7 @@ from pytest_ngram.matrix.spec import (
     MatrixSpec,
     ModelSpec,
     ProfileSpec,
+    Seconds,
     TableSpec,
 )
 from pytest_ngram.matrix.strict import fail, mapping, struct, unknown
@@ -32,10 +33,10 @@ class _Top(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     configs: Any
     prompt_sets: Any
     profiles: Any
-    warmup: str
+    warmup: Annotated[str, msgspec.Meta(min_length=1)]
     tables: Any = {}
     seed: int = 1
-    hang_after_s: float = 120.0
+    hang_after_s: Seconds = 120.0
 
 
 def decode_matrix(text: str, file: str) -> MatrixSpec:
@@ -152,6 +153,14 @@ def _check_tables(file: str, matrix: MatrixSpec) -> None:
     for name, table in matrix.tables.items():
         path = f"tables.{name}"
         _one_of(file, path, table, ("corpus", "file"))
+        if table.file is not None and table != TableSpec(file=table.file):
+            fail(
+                file,
+                path,
+                "says how to build a table that is ready",
+                checked=["beside `file`, no other key has an effect"],
+                fix="leave the other keys out, or name a `corpus` instead",
+            )
         for key, source in (("corpus", table.corpus), ("file", table.file)):
             if source is not None:
                 _one_of(file, f"{path}.{key}", source, ("path", "package"))
@@ -162,6 +171,8 @@ def _check_profiles(file: str, matrix: MatrixSpec) -> None:
         path = f"profiles.{name}"
         if not profile.temperatures:
             fail(file, f"{path}.temperatures", "is empty", fix="write `temperatures: [0]`")
+        if len(set(profile.temperatures)) < len(profile.temperatures):
+            fail(file, f"{path}.temperatures", "names one twice", fix="name each temperature once")
         for prompt_set in profile.prompts:
             if prompt_set not in matrix.prompt_sets:
                 unknown(file, f"{path}.prompts.{prompt_set}", "prompt set", prompt_set, matrix.prompt_sets)

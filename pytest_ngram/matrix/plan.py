@@ -13,22 +13,24 @@ from pytest_ngram.record import Cell, Pass
 
 
 class Start(msgspec.Struct, frozen=True):
-    """One start of an engine: the cells of one model × config × block × pass share it.
+    """One start of an engine: the cells of one model × config × temperature × block × pass share it.
 
-    `position` is its place in the block, from 0.
+    Each temperature has servers of its own: no server is sent the same prompt twice, whatever it remembers.
+    `position` is its place among the starts of its block and temperature, from 0.
     """
 
     model: str
     config: str
+    temperature: float
     block: int
     position: int
     pass_: Pass = "first"
 
     @property
     def id(self) -> str:
-        """`model/config/b1`, and the pass behind it where a config has both."""
+        """`model/config/t0/b1`, and the pass behind it where a config has both."""
         tail = f"/{self.pass_}" if self.config == BASELINE else ""
-        return f"{self.model}/{self.config}/b{self.block}{tail}"
+        return f"{self.model}/{self.config}/t{self.temperature:g}/b{self.block}{tail}"
 
 
 class PlannedCell(msgspec.Struct, frozen=True):
@@ -37,7 +39,6 @@ class PlannedCell(msgspec.Struct, frozen=True):
     start: Start
     prompt: str
     prompt_set: str
-    temperature: float
     n_predict: int
     rounds: int
 
@@ -46,7 +47,7 @@ class PlannedCell(msgspec.Struct, frozen=True):
         """The test id: `model/config/prompt/t0/b1`, and the pass behind it for `none`."""
         start = self.start
         tail = f"/{start.pass_}" if start.config == BASELINE else ""
-        return f"{start.model}/{start.config}/{self.prompt}/t{self.temperature:g}/b{start.block}{tail}"
+        return f"{start.model}/{start.config}/{self.prompt}/t{start.temperature:g}/b{start.block}{tail}"
 
     @property
     def params(self) -> dict[str, str | int | float]:
@@ -57,7 +58,7 @@ class PlannedCell(msgspec.Struct, frozen=True):
             "config": start.config,
             "prompt": self.prompt,
             "prompt_set": self.prompt_set,
-            "temperature": self.temperature,
+            "temperature": start.temperature,
             "block": start.block,
             "pass": start.pass_,
         }
@@ -71,20 +72,22 @@ class PlannedCell(msgspec.Struct, frozen=True):
             config=start.config,
             prompt=self.prompt,
             prompt_set=self.prompt_set,
-            temperature=self.temperature,
+            temperature=start.temperature,
             block=start.block,
             pass_=start.pass_,
             position=start.position,
         )
 
 
-def block_order(configs: Sequence[str], *, seed: int, model: str, block: int) -> list[tuple[str, Pass]]:
-    """Return the starts of one block: `none` first and last, the others shuffled between.
+def block_order(
+    configs: Sequence[str], *, seed: int, model: str, temperature: float, block: int
+) -> list[tuple[str, Pass]]:
+    """Return the starts of one block at one temperature: `none` first and last, the others shuffled between.
 
-    The shuffle depends on seed, model and block only, so that a run can be repeated.
+    The shuffle depends on the arguments only, so that a run can be repeated.
     """
     others = [config for config in configs if config != BASELINE]
-    random.Random(f"{seed}/{model}/{block}").shuffle(others)
+    random.Random(f"{seed}/{model}/{temperature:g}/{block}").shuffle(others)
     middle: list[tuple[str, Pass]] = [(config, "first") for config in others]
     return [(BASELINE, "first"), *middle, (BASELINE, "last")]
 
@@ -114,36 +117,48 @@ def request_seed(seed: int, prompt: str, block: int, round_: int) -> int:
 
 
 def order_lines(cells: Sequence[PlannedCell]) -> list[str]:
-    """Return one line per model and block: the configs in the order in which they start."""
-    orders: dict[tuple[str, int], list[str]] = {}
+    """Return one line per model, block and temperature: the configs in the order in which they start."""
+    orders: dict[tuple[str, int, float], list[str]] = {}
     for cell in cells:
-        configs = orders.setdefault((cell.start.model, cell.start.block), [])
-        label = cell.start.config + (f" ({cell.start.pass_})" if cell.start.config == BASELINE else "")
+        start = cell.start
+        configs = orders.setdefault((start.model, start.block, start.temperature), [])
+        label = start.config + (f" ({start.pass_})" if start.config == BASELINE else "")
         if label not in configs:
             configs.append(label)
-    return [f"{model} block {block}: {', '.join(configs)}" for (model, block), configs in orders.items()]
+    return [
+        f"{model} block {block} t{temperature:g}: {', '.join(configs)}"
+        for (model, block, temperature), configs in orders.items()
+    ]
 
 
 def _starts(matrix: MatrixSpec, profile: str, model: str) -> Iterator[Start]:
     blocks = matrix.models[model].blocks or matrix.profiles[profile].blocks
     for block in range(1, blocks + 1):
-        order = block_order(matrix.configs_of(model), seed=matrix.seed, model=model, block=block)
-        for position, (config, pass_) in enumerate(order):
-            yield Start(model=model, config=config, block=block, pass_=pass_, position=position)
+        for temperature in matrix.profiles[profile].temperatures:
+            order = block_order(
+                matrix.configs_of(model), seed=matrix.seed, model=model, temperature=temperature, block=block
+            )
+            for position, (config, pass_) in enumerate(order):
+                yield Start(
+                    model=model,
+                    config=config,
+                    temperature=temperature,
+                    block=block,
+                    pass_=pass_,
+                    position=position,
+                )
 
 
 def _cells(
     matrix: MatrixSpec, profile: str, start: Start, prompts: Mapping[str, Sequence[str]]
 ) -> Iterator[PlannedCell]:
     limits = matrix.profiles[profile]
-    for temperature in limits.temperatures:
-        for prompt_set in matrix.prompt_sets_of(start.model):
-            for prompt in prompts[prompt_set][: limits.prompts.get(prompt_set)]:
-                yield PlannedCell(
-                    start=start,
-                    prompt=prompt,
-                    prompt_set=prompt_set,
-                    temperature=temperature,
-                    n_predict=matrix.models[start.model].n_predict or limits.n_predict,
-                    rounds=matrix.configs[start.config].rounds,
-                )
+    for prompt_set in matrix.prompt_sets_of(start.model):
+        for prompt in prompts[prompt_set][: limits.prompts.get(prompt_set)]:
+            yield PlannedCell(
+                start=start,
+                prompt=prompt,
+                prompt_set=prompt_set,
+                n_predict=matrix.models[start.model].n_predict or limits.n_predict,
+                rounds=matrix.configs[start.config].rounds,
+            )

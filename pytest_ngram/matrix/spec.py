@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
+Tokens = Annotated[int, msgspec.Meta(ge=2)]  # the time of one token is told from the second on
+Seconds = Annotated[float, msgspec.Meta(gt=0.0)]
 Share = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 Temperature = Annotated[float, msgspec.Meta(ge=0.0, le=5.0)]
 
@@ -53,7 +55,7 @@ class ModelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     flags: str = ""
     configs: tuple[str, ...] | None = None
     prompt_sets: tuple[str, ...] | None = None
-    n_predict: Positive | None = None
+    n_predict: Tokens | None = None
     blocks: Positive | None = None
 
 
@@ -72,7 +74,10 @@ class ConfigSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TableSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A static table: built from `corpus`, pruned to `top_k` continuations a key, or a ready `file`."""
+    """A static table: built from `corpus`, pruned to `top_k` continuations a key, or a ready `file`.
+
+    The keys after `file` say how a table is built, so they go with `corpus` only.
+    """
 
     corpus: FileSpec | None = None
     file: FileSpec | None = None
@@ -87,7 +92,7 @@ class ProfileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much is measured. `prompts` limits a set to its first n; a set that is not named is taken whole."""
 
     blocks: Positive
-    n_predict: Positive
+    n_predict: Tokens
     temperatures: tuple[Temperature, ...] = (0.0,)
     prompts: dict[str, Positive] = {}
 

@@ -8,7 +8,6 @@ from pytest_ngram import record
 from pytest_ngram.engine.client import CompletionRequest
 from pytest_ngram.errors import EngineError, NgramError
 from pytest_ngram.matrix.plan import PlannedCell, request_seed
-from pytest_ngram.matrix.spec import ConfigSpec
 from pytest_ngram.measure import host
 from pytest_ngram.measure.clock import VirtualClock
 from pytest_ngram.measure.request import measure
@@ -23,7 +22,6 @@ class CellPlan:
 
     Args:
         planned: the cell.
-        config: its config.
         seed: the matrix's seed, from which the requests get theirs.
         hang_after_s: no new token for this long is a hang.
         model: what is known of its model; None where the model could not be opened.
@@ -31,7 +29,6 @@ class CellPlan:
     """
 
     planned: PlannedCell
-    config: ConfigSpec
     seed: int
     hang_after_s: float
     model: record.Model | None
@@ -48,8 +45,10 @@ class CellRun:
         self._prompt = prompt
         self._clock = clock
         self._done: list[Round] = []
+        self._asked: record.Server | None = None
         self._memory: record.Memory | None = None
         self._host: record.Host | None = None
+        self._probe: host.CellProbe | None = None
         clock.rest()
 
     def request(self) -> Round:
@@ -60,22 +59,19 @@ class CellRun:
         """
         server = self._server.ready()
         planned = self._plan.planned
-        probe = host.HostProbe()
+        if self._probe is None:
+            self._probe = host.CellProbe(server.engine.pid)
+            self._asked = record.Server(serial=server.serial, answered=server.answered)
         request = CompletionRequest(
             prompt=self._prompt,
             n_predict=planned.n_predict,
-            temperature=planned.temperature,
+            temperature=planned.start.temperature,
             seed=request_seed(self._plan.seed, planned.prompt, planned.start.block, len(self._done)),
         )
-        round_ = measure(
-            server.engine,
-            server.client,
-            request,
-            speculative=bool(self._plan.config.types),
-            hang_after_s=self._plan.hang_after_s,
-        )
-        self._host = probe.read()
-        self._memory = host.memory(server.engine.pid)
+        with server.failing_fast():
+            round_ = measure(server, request, hang_after_s=self._plan.hang_after_s)
+        server.answered += 1
+        self._host, self._memory = self._probe.read()
         self._done.append(round_)
         self._clock.advance(_timed(round_))
         return round_
@@ -86,6 +82,7 @@ class CellRun:
             cell=self._plan.planned.cell,
             model=self._plan.model,
             engine=self._server.engine.describe(),
+            server=self._asked,
             rounds=tuple(self._done),
             memory=self._memory,
             host=self._host,
@@ -118,11 +115,12 @@ class RestoredCell:
 def outcome_of(error: BaseException | None) -> Outcome:
     """Return the outcome that an exception means; ok for None.
 
-    What the package found wrong before it asked anything is `refused`; what it did not foresee is `crash`.
+    What the package found wrong before it asked anything is `refused`; what nobody foresaw, a failing
+    assertion of the user's test included, is `error`.
     """
     if error is None:
         return Outcome(status="ok")
-    status: Status = "crash"
+    status: Status = "error"
     tail: tuple[str, ...] = ()
     if isinstance(error, EngineError):
         status, tail = _status(error.outcome), error.log_tail
@@ -141,6 +139,7 @@ def failed_record(planned: PlannedCell, error: BaseException, model: record.Mode
         cell=planned.cell,
         model=model,
         engine=None,
+        server=None,
         rounds=(),
         memory=None,
         host=None,

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import psutil
+from msgspec.structs import replace
 
 from pytest_ngram.record import Host, Memory
 
@@ -15,7 +16,7 @@ _KIB = 1024
 
 
 def memory(pid: int | None) -> Memory | None:
-    """Resident memory and major faults of a process, from the kernel; None where it is not ours or gone."""
+    """Resident memory and all major faults of a process, by the kernel; None where it is not ours."""
     if pid is None:
         return None
     try:
@@ -31,6 +32,12 @@ def memory(pid: int | None) -> Memory | None:
     )
 
 
+def _faults_since(before: Memory | None, after: Memory | None) -> Memory | None:
+    if after is None or before is None or after.majflt is None or before.majflt is None:
+        return after
+    return replace(after, majflt=after.majflt - before.majflt)
+
+
 def _status_mb(status: str, key: str) -> float | None:
     found = re.search(rf"^{key}:\s+(\d+) kB$", status, re.MULTILINE)
     return int(found[1]) / _KIB if found else None
@@ -42,24 +49,30 @@ def _major_faults(stat: str) -> int | None:
     return int(fields[9]) if len(fields) > 9 else None
 
 
-class HostProbe:
-    """Watches the machine from the moment it is made until `read`."""
+class CellProbe:
+    """Watches the machine and one process from the moment it is made until each `read`."""
 
-    def __init__(self) -> None:
-        self._before = psutil.cpu_times()
+    def __init__(self, pid: int | None) -> None:
+        self._pid = pid
+        self._cpu_before = psutil.cpu_times()
+        self._memory_before = memory(pid)
 
-    def read(self) -> Host:
-        """Return the host as it was since the probe was made."""
-        cpu, cores, isa = _processor()
+    def read(self) -> tuple[Host, Memory | None]:
+        """Return host and memory; shares and major faults are of the time since the probe was made."""
+        after = memory(self._pid)
+        return self._host(), _faults_since(self._memory_before, after)
+
+    def _host(self) -> Host:
+        cpu, cores, isa = processor()
         return Host(
             cpu=cpu,
             cores=cores,
             isa=isa,
             load1=os.getloadavg()[0],
             psi_cpu=_pressure(),
-            cpu_busy=_busy_share(self._before, psutil.cpu_times()),
-            gpu_busy=_gpu("gpu_busy_percent", 100),
-            vram_mb=_gpu("mem_info_vram_used", _KIB * _KIB),
+            cpu_busy=_busy_share(self._cpu_before, psutil.cpu_times()),
+            gpu_busy=None,  # the card is idle again by now
+            vram_mb=_vram_mb(),
             temp_c=_temperature(),
             governor=_text(Path("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")),
         )
@@ -75,7 +88,8 @@ def available_bytes() -> int:
 
 
 @functools.cache
-def _processor() -> tuple[str | None, int | None, tuple[str, ...] | None]:
+def processor() -> tuple[str | None, int | None, tuple[str, ...] | None]:
+    """Return the processor's name, the number of logical cores, and which instruction sets it has."""
     info = _text(Path("/proc/cpuinfo")) or ""
     name = re.search(r"^model name\s*:\s*(.+)$", info, re.MULTILINE)
     flags = re.search(r"^flags\s*:\s*(.+)$", info, re.MULTILINE)
@@ -103,12 +117,12 @@ def _pressure() -> float | None:
     return float(found[1]) if found else None
 
 
-def _gpu(file: str, divisor: int) -> float | None:
-    """The first graphics card whose driver tells (amdgpu does); None elsewhere."""
-    for path in sorted(Path("/sys/class/drm").glob(f"card*/device/{file}")):
+def _vram_mb() -> float | None:
+    """Of the first graphics card whose driver tells (amdgpu does); None elsewhere."""
+    for path in sorted(Path("/sys/class/drm").glob("card*/device/mem_info_vram_used")):
         value = _text(path)
         if value and value.isdigit():
-            return int(value) / divisor
+            return int(value) / _KIB / _KIB
     return None
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 from io import FileIO
 from pathlib import Path
@@ -67,7 +69,9 @@ class Journal:
         """Begin a new journal. Raises `RecordError` if the file exists or cannot be written."""
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            journal = cls(path, path.open("xb", buffering=0))
+            file = path.open("xb", buffering=0)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            journal = cls(path, file)
         except OSError as error:
             raise RecordError(
                 f"the journal cannot be created: {error.strerror}",
@@ -79,9 +83,24 @@ class Journal:
 
     @classmethod
     def append_to(cls, path: Path, saved: Saved) -> Journal:
-        """Go on with a journal that `read` returned; a torn last line is cut off."""
-        os.truncate(path, saved.whole_bytes)
-        return cls(path, path.open("ab", buffering=0))
+        """Go on with a journal that `read` returned; a torn last line is cut off.
+
+        Raises:
+            RecordError: it cannot be written, or grew meanwhile: another run goes on with it.
+        """
+        try:
+            file = path.open("ab", buffering=0)
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if file.tell() != saved.whole_bytes + saved.torn_bytes:
+                raise BlockingIOError(errno.EBUSY, "it has grown since it was read")
+            os.truncate(path, saved.whole_bytes)
+        except OSError as error:
+            raise RecordError(
+                f"the journal cannot be gone on with: {error.strerror}",
+                checked=[str(path)],
+                fix="wait for the other run that goes on with it, or see to the file's rights",
+            ) from error
+        return cls(path, file)
 
     def cell(self, record: Record) -> None:
         """Append a cell that ended."""
@@ -156,5 +175,7 @@ def _entry(path: Path, number: int, line: bytes) -> Header | Record | ServerStar
         raise RecordError(
             f"line {number} of the journal cannot be read",
             checked=[str(path), str(error).splitlines()[0]],
-            fix="take the line out, its cell will be measured again; or start anew without --ngram-resume",
+            fix="take the line out, its cell will be measured again; or start anew without --ngram-resume"
+            if number > 1
+            else "name a journal, such as .ngram/journal-….jsonl; a saved JSON is compared, not resumed",
         ) from error

@@ -10,7 +10,7 @@ from pytest_ngram.errors import OptionError, RecordError
 from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.measure.journal import Header, Journal, Saved, read
-from pytest_ngram.record import Cell, Engine, Model, Prompt, Record, Run, RunFile, ServerStart
+from pytest_ngram.record import Cell, Engine, Model, Prompt, Record, Run, RunFile, ServerStart, Table
 
 
 class Ledger:
@@ -38,8 +38,8 @@ class Ledger:
     def choose(self, cells: Sequence[PlannedCell], matrix: MatrixSpec) -> None:
         """Note which cells the session will run, and which of them the resumed journal already holds.
 
-        A cell that failed is measured again. So are all cells of a start that is incomplete, where the config
-        keeps state between requests: a fresh server has not seen the prompts that came before.
+        A cell that failed is measured again. So are all cells of a start whose config keeps state between
+        requests, unless one server answered all of them: another one has not seen the prompts before.
         """
         self.planned_cells = len(cells)
         done = {r.cell: r for r in self._saved.cells if r.outcome.status == "ok"} if self._saved else {}
@@ -47,9 +47,35 @@ class Ledger:
         for planned in cells:
             by_start.setdefault(planned.start.id, []).append(planned.cell)
         for planned in cells:
-            whole = all(cell in done for cell in by_start[planned.start.id])
-            if planned.cell in done and (whole or not matrix.configs[planned.start.config].stateful):
+            stateful = matrix.configs[planned.start.config].stateful
+            if planned.cell in done and (not stateful or _of_one_server(by_start[planned.start.id], done)):
                 self.restored[planned.cell] = done[planned.cell]
+
+    @property
+    def next_serial(self) -> int:
+        """The number of the next start, counted through all sessions of the journal."""
+        return max((start.serial for start in self._starts), default=0) + 1
+
+    def check_table(self, model: str, config: str, table: Table | None) -> None:
+        """Raise `RecordError` if restored cells of this config were measured with another table."""
+        for record in self.restored.values():
+            if (record.cell.model, record.cell.config) == (model, config) and record.table != table:
+                raise RecordError(
+                    f"the journal's cells of {config!r} were measured with another table",
+                    checked=[f"then {record.table}", f"now {table}"],
+                    fix="the corpus or its table changed: start a new run, without --ngram-resume",
+                )
+
+    def check_host(self, cpu: str | None, isa: tuple[str, ...] | None) -> None:
+        """Raise `RecordError` if restored cells were measured on another processor."""
+        for record in self.restored.values():
+            then = record.host
+            if then is not None and (then.cpu, then.isa) != (cpu, isa):
+                raise RecordError(
+                    "the journal's cells were measured on another processor",
+                    checked=[f"then {then.cpu}", f"now {cpu}"],
+                    fix="go on where the run began, or start a new one without --ngram-resume",
+                )
 
     def check_model(self, name: str, model: Model) -> None:
         """Raise `RecordError` if restored cells of this model were measured on another file."""
@@ -167,3 +193,9 @@ def open_ledger(
             fix="give the interrupted run's options and matrix, or start anew without --ngram-resume",
         )
     return Ledger(resume, header, saved)
+
+
+def _of_one_server(cells: Sequence[Cell], done: dict[Cell, Record]) -> bool:
+    """Whether all of these cells ended well on one and the same server."""
+    servers = [done[cell].server if cell in done else None for cell in cells]
+    return None not in servers and len({server.serial for server in servers if server is not None}) == 1

@@ -5,17 +5,22 @@ from __future__ import annotations
 import itertools
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-from pytest_ngram.engine import command, flags, preflight, process
+from pytest_ngram.engine import command, decodes, flags, preflight, process
 from pytest_ngram.engine.client import Client, CompletionRequest
 from pytest_ngram.engine.process import EngineProcess
 from pytest_ngram.engine.watchdog import guarded
+from pytest_ngram.errors import EngineError
 from pytest_ngram.matrix.plan import Start
-from pytest_ngram.matrix.spec import ConfigSpec, MatrixSpec
+from pytest_ngram.matrix.spec import ConfigSpec, MatrixSpec, ModelSpec
 from pytest_ngram.measure import host
 from pytest_ngram.measure.models import Model, Models
+from pytest_ngram.measure.trace import RequestLogs
 from pytest_ngram.models.gguf_file import ModelFacts
 from pytest_ngram.models.memory import anonymous_need_bytes
 from pytest_ngram.record import ServerStart
@@ -25,18 +30,39 @@ OnStart = Callable[[ServerStart], None]
 Warn = Callable[[str], None]
 
 
+@dataclass(frozen=True)
+class Kind:
+    """What a server is started as, and what follows from that for reading its counts.
+
+    Args:
+        stateful: whether what it drafts depends on the requests before.
+        speculative: whether it drafts at all.
+        prompt_decodes: tokens of a prompt → decodes that it takes.
+        launch: starts the engine.
+        warm_up: sends what is not measured.
+    """
+
+    stateful: bool
+    speculative: bool
+    prompt_decodes: Callable[[int], int]
+    launch: Callable[[], EngineProcess]
+    warm_up: Callable[[Server], int]
+
+
 class Server:
     """A running server of one start. `url` and `client` are for whoever wants to talk to it.
 
-    It is replaced when it has died: `ready` starts another one of the same kind.
+    It is replaced when it has died: `ready` starts another one of the same kind. `serial` is its number among
+    the starts of the run, `answered` how many measured requests it has had.
     """
 
-    def __init__(self, launch: Callable[[], EngineProcess], warm_up: Callable[[Server], float]) -> None:
-        self._launch = launch
-        self._warm_up = warm_up
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
         self._client: Client | None = None
-        self.engine = launch()
-        self._prepare()
+        self.serial = 0
+        self.answered = 0
+        self.lost_state = False
+        self._start()
 
     @property
     def url(self) -> str:
@@ -50,13 +76,48 @@ class Server:
             self._client = Client(self.engine.url)
         return self._client
 
+    @property
+    def speculative(self) -> bool:
+        """Whether its config drafts at all."""
+        return self._kind.speculative
+
+    def prompt_decodes(self, prompt_n: int) -> int:
+        """How many decodes a prompt of so many tokens takes."""
+        return self._kind.prompt_decodes(prompt_n)
+
     def ready(self) -> Server:
-        """Return this server, started anew and warmed up if it has died. Raises `EngineError`."""
+        """Return this server, started anew and warmed up if it has died.
+
+        Raises:
+            EngineError: it cannot be started; or it has died and its config drafts from the requests before,
+                which a new server has not seen.
+        """
         if not self.engine.alive():
             self.stop()
-            self.engine = self._launch()
-            self._prepare()
+            self.lost_state = self._kind.stateful
+            if not self.lost_state:
+                self._start()
+        if self.lost_state:
+            raise EngineError(
+                "the server died, and with it what this config had learned from the prompts before",
+                outcome="refused",
+                checked=[f"{self.answered} requests were answered before it died"],
+                fix="measure the whole start again with --ngram-resume",
+            )
         return self
+
+    @contextmanager
+    def failing_fast(self) -> Iterator[None]:
+        """End a server that hangs or loses a connection, so that the next cell gets a new one."""
+        try:
+            yield
+        except EngineError as error:
+            if error.outcome == "hang":
+                self.engine.kill()
+            elif error.outcome == "crash" and self.engine.alive():
+                self.engine.kill()
+                raise self.engine.explain_exit() from error
+            raise
 
     def stop(self) -> None:
         """End it. Safe to call twice."""
@@ -65,9 +126,13 @@ class Server:
             self._client = None
         self.engine.stop()
 
-    def _prepare(self) -> None:
+    def _start(self) -> None:
+        self.engine = self._kind.launch()
+        self.logs = RequestLogs(self.engine.log_path)
+        self.answered = 0
         try:
-            self._warm_up(self)
+            with self.failing_fast():
+                self.serial = self._kind.warm_up(self)
         except BaseException:
             self.stop()
             raise
@@ -83,6 +148,7 @@ class Servers:
         cache: where the hash of an engine is kept.
         force: start although the memory that is surely needed exceeds what is free.
         load_deadline_s: how long a server may take until it is ready.
+        first_serial: number of the first start; above 1 where a run is resumed.
         on_start: called with each start that succeeded, warm-up included.
         warn: called with what the user should know.
     """
@@ -96,6 +162,7 @@ class Servers:
         cache: Path,
         force: bool = False,
         load_deadline_s: float = 600.0,
+        first_serial: int = 1,
         on_start: OnStart = lambda start: None,
         warn: Warn = lambda text: None,
     ) -> None:
@@ -107,7 +174,8 @@ class Servers:
         self._load_deadline_s = load_deadline_s
         self._on_start = on_start
         self._warn = warn
-        self._numbers = itertools.count(1)
+        self._serials = itertools.count(first_serial)
+        self._log_numbers = itertools.count(1)
         self._warned: set[str] = set()
 
     def serve(self, start: Start, table_path: Path | None) -> Server:
@@ -119,24 +187,42 @@ class Servers:
         model = self._models.open(start.model)
         argv = self.argv(model, start, table_path)
         self.check(model, argv)
-        return Server(lambda: self._launch(start, argv), lambda server: self._warm_up(start, server))
+        config = self._matrix.configs[start.config]
+        return Server(
+            Kind(
+                stateful=config.stateful,
+                speculative=bool(config.types),
+                prompt_decodes=_prompt_decodes(model.facts, flags.parse(argv)),
+                launch=lambda: self._launch(start, argv),
+                warm_up=lambda server: self._warm_up(start, server),
+            )
+        )
 
     def tokenizer(self, model_name: str) -> Server:
         """Start a server of a model without speculation, to tokenize a corpus with. Not warmed up."""
         model = self._models.open(model_name)
-        start = Start(model=model_name, config="tokenize", block=0, position=0)
-        argv = self._argv(model, start.model, ConfigSpec(), None)
+        start = Start(model=model_name, config="tokenize", temperature=0.0, block=0, position=0)
+        argv = compose_argv(model.path, self._matrix.models[start.model], ConfigSpec(), None)
         self.check(model, argv)
-        return Server(lambda: self._launch(start, argv), lambda server: 0.0)
+        return Server(
+            Kind(
+                stateful=False,
+                speculative=False,
+                prompt_decodes=_prompt_decodes(model.facts, flags.parse(argv)),
+                launch=lambda: self._launch(start, argv),
+                warm_up=lambda server: 0,
+            )
+        )
 
     def argv(self, model: Model, start: Start, table_path: Path | None) -> tuple[str, ...]:
         """Return llama-server's command line of a start. Raises `EngineError` for flags that clash."""
-        return self._argv(model, start.model, self._matrix.configs[start.config], table_path)
+        spec, config = self._matrix.models[start.model], self._matrix.configs[start.config]
+        return compose_argv(model.path, spec, config, table_path)
 
     def check(self, model: Model, argv: tuple[str, ...]) -> None:
         """Find, before a server starts, what would make it fail. Raises `ModelError` or `EngineError`."""
         parsed = flags.parse(argv)
-        warnings = list(preflight.check(model.facts, parsed))
+        warnings = [*preflight.check(model.facts, parsed), *_against_measuring_rules(parsed)]
         memory = preflight.check_memory(
             model_bytes=model.facts.size_bytes,
             anonymous_need_bytes=_anonymous_need_bytes(model.facts, parsed),
@@ -146,29 +232,22 @@ class Servers:
         for warning in (*warnings, *filter(None, [memory])):
             self._warn_once(f"{model.facts.path.name}: {warning}")
 
-    def _argv(
-        self, model: Model, model_name: str, config: ConfigSpec, table_path: Path | None
-    ) -> tuple[str, ...]:
-        return command.server_argv(
-            model.path,
-            model_flags=shlex.split(self._matrix.models[model_name].flags),
-            spec_types=config.types,
-            config_flags=shlex.split(config.flags),
-            table_path=table_path,
-        )
-
     def _launch(self, start: Start, argv: tuple[str, ...]) -> EngineProcess:
         name = start.id.replace("/", "_")
         return process.start(
             argv,
-            log_path=self._logs / f"{next(self._numbers):04d}_{name}.log",
+            log_path=self._logs / f"{next(self._log_numbers):04d}_{name}.log",
             cache_dir=self._cache,
             ready_timeout_s=self._load_deadline_s,
             trace=True,
         )
 
-    def _warm_up(self, start: Start, server: Server) -> float:
-        """Send the warm-up prompt and throw the answer away: a first request is many times slower."""
+    def _warm_up(self, start: Start, server: Server) -> int:
+        """Send the warm-up prompt and throw the answer away: a first request is many times slower.
+
+        Returns:
+            The server's number among the starts of the run.
+        """
         begin_s = time.monotonic()
         prompt = server.client.tokenize(self._matrix.warmup, parse_special=False, add_special=True)
         request = CompletionRequest(prompt=prompt, n_predict=WARMUP_TOKENS, temperature=0.0, seed=1)
@@ -177,23 +256,39 @@ class Servers:
             lambda: server.client.completion(request),
             no_progress_s=self._matrix.hang_after_s,
         )
-        warmup_s = time.monotonic() - begin_s
+        server.logs.take()
+        serial = next(self._serials)
         self._on_start(
             ServerStart(
+                serial=serial,
                 model=start.model,
                 config=start.config,
+                temperature=start.temperature,
                 block=start.block,
                 pass_=start.pass_,
                 load_s=server.engine.load_s,
-                warmup_s=warmup_s,
+                warmup_s=time.monotonic() - begin_s,
             )
         )
-        return warmup_s
+        return serial
 
     def _warn_once(self, text: str) -> None:
         if text not in self._warned:
             self._warned.add(text)
             self._warn(text)
+
+
+def compose_argv(
+    path: str | Path, model: ModelSpec, config: ConfigSpec, table_path: Path | None
+) -> tuple[str, ...]:
+    """Return llama-server's command line of a model and a config. Raises `EngineError` for wrong flags."""
+    return command.server_argv(
+        path,
+        model_flags=shlex.split(model.flags),
+        spec_types=config.types,
+        config_flags=shlex.split(config.flags),
+        table_path=table_path,
+    )
 
 
 def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed) -> int:
@@ -205,3 +300,26 @@ def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed) -> int:
         mmap=parsed.get("load-mode", "auto") in ("auto", "mmap", "mmap+mlock"),
         mtp="draft-mtp" in parsed.spec_types,
     )
+
+
+def _prompt_decodes(facts: ModelFacts, parsed: flags.Parsed) -> Callable[[int], int]:
+    windowed = facts.sliding_window is not None and not parsed.get("swa-full", False)
+    stateful = facts.recurrent_layers > 0 or windowed
+    return partial(
+        decodes.prompt_decodes,
+        n_batch=parsed.get("batch-size", 2048),
+        n_ubatch=parsed.get("ubatch-size", 512),
+        checkpoints=stateful and parsed.get("ctx-checkpoints", 32) != 0,
+    )
+
+
+def _against_measuring_rules(parsed: flags.Parsed) -> list[str]:
+    """Flags that a user may set, though a measurement wants them otherwise."""
+    return [
+        f"--{key} {parsed.get(key, default)}: a measurement wants {wanted}, since {why}"
+        for key, default, wanted, why in (
+            ("parallel", 1, 1, "slots share the cores and some drafters' state"),
+            ("cache-ram", 0, 0, "a prompt cache takes memory and can change greedy text"),
+        )
+        if parsed.get(key, default) != wanted
+    ]

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pytest_ngram.errors import MatrixError, OptionError
+from pytest_ngram.errors import EngineError, MatrixError, ModelError, OptionError
 from pytest_ngram.matrix.plan import PlannedCell, Start, plan
 from pytest_ngram.matrix.prompts import PromptSet
 from pytest_ngram.matrix.spec import MatrixSpec, TableSpec
 from pytest_ngram.measure import sources
+from pytest_ngram.measure.models import handbuilt_spec
+from pytest_ngram.measure.servers import compose_argv
 
 
 @dataclass(frozen=True)
@@ -92,13 +95,15 @@ def read_setup(matrix_path: Path, profile: str, models: Sequence[str] = ()) -> S
     base = matrix_path.parent
     _known("profile", [profile], matrix.profiles, matrix_path)
     _known("model", models, matrix.models, matrix_path)
+    chosen = models or tuple(matrix.models)
+    _check_starts(matrix, chosen, matrix_path.name)
     prompt_sets = sources.read_prompt_sets(matrix, base)
     _check_warmup(matrix, prompt_sets, matrix_path.name)
     tools: dict[str, list[dict[str, Any]]] = {}
     for name, prompt_set in prompt_sets.items():
         tools |= sources.read_tools(prompt_set, matrix.prompt_sets[name], base)
     ids = {name: [prompt.id for prompt in found.prompts] for name, found in prompt_sets.items()}
-    cells = [cell for cell in plan(matrix, profile, ids) if not models or cell.start.model in models]
+    cells = [cell for cell in plan(matrix, profile, ids) if cell.start.model in chosen]
     return Setup(
         matrix=matrix,
         base=base,
@@ -120,11 +125,32 @@ def _known(what: str, names: Sequence[str], known: Mapping[str, object], path: P
             )
 
 
+def _check_starts(matrix: MatrixSpec, models: Sequence[str], file: str) -> None:
+    """Compose every command line and every generated model's parameters now, not hours later."""
+    for name in models:
+        model = matrix.models[name]
+        if model.generate is not None:
+            with _told_of(f"{file}: models.{name}.generate"):
+                handbuilt_spec(model.generate)
+        for config_name in matrix.configs_of(name):
+            with _told_of(f"{file}: models.{name} with configs.{config_name}"):
+                compose_argv(f"{name}.gguf", model, matrix.configs[config_name], None)
+
+
+@contextmanager
+def _told_of(place: str) -> Iterator[None]:
+    try:
+        yield
+    except (EngineError, ModelError) as error:
+        raise MatrixError(f"{place}: {error.cause}", checked=error.checked, fix=error.fix) from error
+
+
 def _check_warmup(matrix: MatrixSpec, prompt_sets: Mapping[str, PromptSet], file: str) -> None:
     """A measured prompt that was sent before is drafted from its own echo."""
     for name, prompt_set in prompt_sets.items():
         for prompt in prompt_set.prompts:
-            if any(matrix.warmup.strip() in message.content for message in prompt.messages):
+            texts = [prompt_set.system, *(message.content for message in prompt.messages)]
+            if any(matrix.warmup.strip() in text for text in texts):
                 raise MatrixError(
                     f"{file}: warmup: is part of prompt {prompt.id!r}",
                     checked=[f"prompt set {name!r}"],

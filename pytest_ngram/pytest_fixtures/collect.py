@@ -19,6 +19,7 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
     try:
         if "ngram_planned" in names and "ngram_planned" not in marked:
             _refuse_xdist(metafunc.config)
+            _require_benchmark(metafunc.config)
             cells = session_of(metafunc.config).setup.cells
             metafunc.parametrize(
                 ("llama_server", "ngram_planned"),
@@ -36,7 +37,10 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
 
 
 def order(items: list[pytest.Item]) -> None:
-    """Put the cell tests into the order of the plan, in place; other tests stay where they are."""
+    """Put the cell tests into the order of the plan, in place; other tests stay where they are.
+
+    To be called when collection has ended: pytest sorts by fixtures, and `--ff` and other plugins sort again.
+    """
     places = [i for i, item in enumerate(items) if cell_id(item) is not None]
     if not places:
         return
@@ -48,7 +52,8 @@ def order(items: list[pytest.Item]) -> None:
 
 
 def choose(session: pytest.Session) -> None:
-    """Tell our session which cells are left after `-k` and the like, and guard their saving."""
+    """Put the cells that are left after `-k` into order, tell our session, and guard their saving."""
+    order(session.items)
     chosen = [name for item in session.items if (name := cell_id(item)) is not None]
     if chosen:
         ngram = session_of(session.config)
@@ -78,6 +83,15 @@ def cell_id(item: pytest.Item) -> str | None:
 def _names(mark: pytest.Mark) -> Sequence[str]:
     names = mark.args[0] if mark.args else mark.kwargs.get("argnames", ())
     return [name.strip() for name in names.split(",")] if isinstance(names, str) else list(names)
+
+
+def _require_benchmark(config: pytest.Config) -> None:
+    if not config.pluginmanager.hasplugin("benchmark"):
+        raise OptionError(
+            "cells are recorded by pytest-benchmark, which is switched off",
+            checked=["plugin: benchmark"],
+            fix="leave out -p no:benchmark",
+        )
 
 
 def _refuse_xdist(config: pytest.Config) -> None:

@@ -32,7 +32,7 @@ def guard(session: pytest.Session, ngram: Session) -> None:
     pytest-benchmark saves inside its `pytest_sessionfinish`, ahead of the terminal summary: an exception
     there would take the whole summary with it. A file that is left half written is removed.
     """
-    benchmark = session.config._benchmarksession  # type: ignore[attr-defined]
+    benchmark = getattr(session.config, "_benchmarksession")  # noqa: B009 - pytest-benchmark's own name for it
     save = benchmark.handle_saving
 
     def handle_saving() -> None:

@@ -8,7 +8,7 @@ import msgspec
 
 SCHEMA = 1
 
-Status = Literal["ok", "crash", "hang", "oom", "refused", "inert"]
+Status = Literal["ok", "crash", "hang", "oom", "refused", "inert", "error"]
 Pass = Literal["first", "last"]
 
 
@@ -84,7 +84,7 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Resident memory of the engine after the cell, in MiB, and its major page faults since it started."""
+    """Resident memory of the engine after the cell, in MiB, and its major page faults during the cell."""
 
     rss_anon_mb: float | None
     rss_file_mb: float | None
@@ -96,7 +96,8 @@ class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The machine during the cell.
 
     `cpu_busy` is the share of all cores, 0 to 1, over the cell; `psi_cpu` is the kernel's 10-second
-    average of the time in which some task waited for a core, in percent.
+    average of the time in which some task waited for a core, in percent. `gpu_busy`, 0 to 1, is null until
+    it is sampled while requests run.
     """
 
     cpu: str | None
@@ -120,8 +121,21 @@ class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes: int
 
 
+class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which server answered: the how-many-th start of the run, and how many measured requests it had before.
+
+    What a stateful type drafts depends on the requests before, so `-k` changes it; this tells how many.
+    """
+
+    serial: int
+    answered: int
+
+
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the cell ended. `reason` and `log_tail` are empty only where `status` is `ok`."""
+    """How the cell ended. `reason` is null where `status` is `ok`; `log_tail` is empty where no log helps.
+
+    `error` is a fault of a test or of this program, `crash` one of the engine.
+    """
 
     status: Status
     reason: str | None = None
@@ -135,6 +149,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     cell: Cell
     model: Model | None
     engine: Engine | None
+    server: Server | None
     rounds: tuple[Round, ...]
     memory: Memory | None
     host: Host | None
@@ -143,10 +158,15 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One start of an engine. `load_s`: from the start of the process until it was ready, in seconds."""
+    """One start of an engine, numbered from 1 through the run and what it resumes.
 
+    `load_s` is from the start of the process until it was ready, in seconds.
+    """
+
+    serial: int
     model: str
     config: str
+    temperature: float
     block: int
     pass_: Pass = msgspec.field(name="pass")
     load_s: float

@@ -25,7 +25,7 @@ HEADER = (
 def table_lines(summary: ModelSummary) -> list[str]:
     """Return the table of one model, its title first."""
     has_baseline = any(row.config == BASELINE and row.tg for row in summary.rows)
-    cells = [HEADER, *(_cells(row, has_baseline) for row in summary.rows)]
+    cells = [HEADER, *(_cells(row, has_baseline, summary.noise) for row in summary.rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(HEADER))]
     lines = [_title(summary)]
     for i, row in enumerate(cells):
@@ -44,6 +44,7 @@ def failure_lines(records: Iterable[Record]) -> list[str]:
         reason = (record.outcome.reason or "").splitlines()
         cell = record.cell
         name = f"{cell.model}/{cell.config}/{cell.prompt}/t{cell.temperature:g}/b{cell.block}"
+        name += f"/{cell.pass_}" if cell.config == BASELINE else ""
         grouped.setdefault((record.outcome.status, reason[0] if reason else "no reason known"), []).append(
             name
         )
@@ -54,7 +55,7 @@ def failure_lines(records: Iterable[Record]) -> list[str]:
 
 
 def _title(summary: ModelSummary) -> str:
-    text = f"{summary.model}: {summary.prompts} prompts"
+    text = f"{summary.model}: {summary.prompts} prompts, temperature {summary.temperature:g}"
     if summary.noise is not None:
         text += f"; {BASELINE} first and last in a block differ by up to {summary.noise:.1%}"
     return text
@@ -67,17 +68,26 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
     blocks = max((row.tg.blocks for row in summary.rows if row.tg), default=0)
     if blocks == 1:
         notes.append("one block only: no spread can be told")
+    notes += [
+        f"{row.config}: tells of {row.prompts} of {summary.prompts} prompts, those that always ended well"
+        for row in summary.rows
+        if row.prompts < summary.prompts
+    ]
+    if summary.contended:
+        notes.append(f"{summary.contended} cells ran while tasks waited for cores: something else was busy")
+    if summary.paged:
+        notes.append(f"{summary.paged} cells read the model from disk while they ran (major page faults)")
     return notes
 
 
-def _cells(row: Row, has_baseline: bool) -> tuple[str, ...]:
+def _cells(row: Row, has_baseline: bool, noise: float | None) -> tuple[str, ...]:
     ok = row.cells - sum(row.failed.values())
     failed = "".join(f", {count} {status}" for status, count in sorted(row.failed.items()))
     return (
         row.config,
         _number(row.tg.value if row.tg else None),
         _range(row.tg, "{:.1f}"),
-        _change(row, has_baseline),
+        _change(row, has_baseline, noise),
         _range(row.change, "{:+.1%}"),
         _acceptance(row),
         UNKNOWN if row.tokens_per_step is None else f"{row.tokens_per_step:.2f}",
@@ -87,12 +97,14 @@ def _cells(row: Row, has_baseline: bool) -> tuple[str, ...]:
     )
 
 
-def _change(row: Row, has_baseline: bool) -> str:
+def _change(row: Row, has_baseline: bool, noise: float | None) -> str:
+    """A change that the baseline's own two passes reach is marked as noise."""
     if row.config == BASELINE:
         return "baseline"
     if row.change is None:
         return UNKNOWN if has_baseline else f"{UNKNOWN}, add `or {BASELINE}`"
-    return f"{row.change.value:+.1%}"
+    mark = "noise " if noise is not None and abs(row.change.value) <= noise else ""
+    return f"{mark}{row.change.value:+.1%}"
 
 
 def _acceptance(row: Row) -> str:

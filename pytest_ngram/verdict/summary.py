@@ -1,7 +1,9 @@
-"""Cells to one row per model and config: what the terminal table and reports show.
+"""Cells to one row per model, temperature and config: what the terminal table and reports show.
 
 Every prompt weighs the same: the tg of a set of cells is 1 ÷ the mean of their seconds per token, which is
-also pytest-benchmark's OPS of one cell. Only cells whose outcome is `ok` enter; how many did not is told.
+also pytest-benchmark's OPS of one cell. A row is made of a full grid, prompts × blocks: a block in which a
+prompt was not reached is left out, and so is a prompt that did not end well in each of the other blocks.
+Otherwise a config that crashes on a slow prompt would look the faster for it. How much is left out is told.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ import msgspec
 from pytest_ngram.record import Record, Round
 
 BASELINE = "none"
-Key = tuple[str, float, int]  # prompt, temperature, block: what a cell shares with its baseline
+CONTENDED_PERCENT = 10.0  # of the time some task waited for a core
+Key = tuple[str, int]  # prompt, block
 
 
 class Spread(msgspec.Struct, frozen=True):
@@ -28,7 +31,11 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One config of one model. Speeds in tokens/s, `change` as a ratio − 1, shares from 0 to 1, MiB."""
+    """One config of one model. Speeds in tokens/s, `change` as a ratio − 1, shares from 0 to 1, MiB.
+
+    `prompts` of the model's prompts entered, and `prompts_of_change` into the change; `failed` counts cells
+    by outcome.
+    """
 
     config: str
     tg: Spread | None
@@ -40,15 +47,24 @@ class Row(msgspec.Struct, frozen=True):
     rss_mb: float | None
     cells: int
     failed: dict[str, int]
+    prompts: int
+    prompts_of_change: int
 
 
 class ModelSummary(msgspec.Struct, frozen=True):
-    """All rows of a model. `noise` is |first ÷ last − 1| of `none`'s seconds per token, worst block."""
+    """All rows of a model at one temperature.
+
+    `noise` is what the slower pass of `none` would gain by being the faster one, worst block. `contended`
+    counts cells during which tasks waited for cores, `paged` those during which the engine read from disk.
+    """
 
     model: str
+    temperature: float
     rows: tuple[Row, ...]
     noise: float | None
     prompts: int
+    contended: int
+    paged: int
 
 
 def seconds_per_token(round_: Round) -> float | None:
@@ -63,109 +79,128 @@ def seconds_per_token(round_: Round) -> float | None:
 
 
 def summarise(records: Iterable[Record], config_order: Sequence[str] = ()) -> list[ModelSummary]:
-    """Return one summary per model.
+    """Return one summary per model and temperature.
 
     Args:
         records: cells of one run.
         config_order: config ids in the order of their rows, as the matrix has them; the others come after
             these, in the order in which they were first seen. Blocks shuffle the configs, a table should not.
     """
-    by_model: dict[str, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
+    groups: dict[tuple[str, float], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        by_model[record.cell.model][record.cell.config].append(record)
+        groups[record.cell.model, record.cell.temperature][record.cell.config].append(record)
     rank = {config: i for i, config in enumerate(config_order)}
     return [
-        _model(model, dict(sorted(configs.items(), key=lambda item: rank.get(item[0], len(rank)))))
-        for model, configs in by_model.items()
+        _model(
+            model, temperature, dict(sorted(configs.items(), key=lambda item: rank.get(item[0], len(rank))))
+        )
+        for (model, temperature), configs in groups.items()
     ]
 
 
-def _model(model: str, configs: dict[str, list[Record]]) -> ModelSummary:
-    baseline = _by_key(configs.get(BASELINE, []))
+def _model(model: str, temperature: float, configs: dict[str, list[Record]]) -> ModelSummary:
+    records = [record for own in configs.values() for record in own]
+    baseline = configs.get(BASELINE, [])
     names = sorted(configs, key=lambda name: name != BASELINE)
     return ModelSummary(
         model=model,
+        temperature=temperature,
         rows=tuple(_row(name, configs[name], baseline) for name in names),
-        noise=_noise(configs.get(BASELINE, [])),
-        prompts=len({(r.cell.prompt, r.cell.temperature) for rs in configs.values() for r in rs}),
+        noise=_noise(baseline),
+        prompts=len({record.cell.prompt for record in records}),
+        contended=sum(_contended(record) for record in records),
+        paged=sum(bool(record.memory and record.memory.majflt) for record in records),
     )
 
 
-def _row(config: str, records: Sequence[Record], baseline: dict[Key, float]) -> Row:
-    rounds = [round_ for record in records if record.outcome.status == "ok" for round_ in record.rounds]
+def _row(config: str, records: Sequence[Record], baseline: Sequence[Record]) -> Row:
+    own = _grid(records)
+    both = _overlap(own, _grid(baseline)) if config != BASELINE else {}
+    entered = [record for record in records if (record.cell.prompt, record.cell.block) in own]
+    rounds = [round_ for record in entered for round_ in record.rounds]
     failed: dict[str, int] = defaultdict(int)
     for record in records:
         if record.outcome.status != "ok":
             failed[record.outcome.status] += 1
-    own = _by_key(records)
     return Row(
         config=config,
-        tg=_tg(own),
-        change=None if config == BASELINE else _change(own, baseline),
+        tg=_spread({key: (1.0, seconds) for key, seconds in own.items()}),
+        change=_spread(both, minus=1.0),
         acceptance=_ratio(_sum(rounds, "accepted"), _sum(rounds, "drafted")),
         coverage=_ratio(_sum(rounds, "verify_steps"), _forward_steps(rounds)),
         tokens_per_step=_ratio(_generated(rounds), _sum(rounds, "steps")),
         pp=_per_second(rounds),
-        rss_mb=_rss(records),
+        rss_mb=_rss(entered),
         cells=len(records),
         failed=dict(failed),
+        prompts=len({prompt for prompt, _block in own}),
+        prompts_of_change=len({prompt for prompt, _block in both}),
     )
 
 
-def _by_key(records: Iterable[Record]) -> dict[Key, float]:
-    """Seconds per token by prompt, temperature and block; the mean over rounds and both passes of `none`."""
-    found: dict[Key, list[float]] = defaultdict(list)
+def _grid(records: Iterable[Record]) -> dict[Key, float]:
+    """Seconds per token of each prompt in each block, for the full grid of prompts × blocks that ended well.
+
+    Worked example: prompts p, q in blocks 1, 2, 3; q crashed in block 1, the run was stopped before q in
+    block 3. Block 3 is not whole, and q is not ok in blocks 1 and 2, so p in blocks 1 and 2 is left.
+    """
+    cells: dict[Key, list[Record]] = defaultdict(list)
     for record in records:
-        values = [seconds_per_token(round_) for round_ in record.rounds]
-        known = [value for value in values if value is not None]
-        if record.outcome.status == "ok" and known:
-            found[record.cell.prompt, record.cell.temperature, record.cell.block].append(fmean(known))
-    return {key: fmean(values) for key, values in found.items()}
+        cells[record.cell.prompt, record.cell.block].append(record)
+    prompts = {prompt for prompt, _block in cells}
+    blocks = [b for b in sorted({block for _prompt, block in cells}) if all((p, b) in cells for p in prompts)]
+    grid: dict[Key, float] = {}
+    for prompt in prompts:
+        row = {(prompt, block): _seconds(cells[prompt, block]) for block in blocks}
+        whole = {key: value for key, value in row.items() if value is not None}
+        if len(whole) == len(row):
+            grid |= whole
+    return grid
 
 
-def _tg(own: dict[Key, float]) -> Spread | None:
-    if not own:
+def _seconds(records: Sequence[Record]) -> float | None:
+    """Mean over rounds, and over both passes of `none`; None unless all of them ended well."""
+    values = [seconds_per_token(round_) for record in records for round_ in record.rounds]
+    known = [value for value in values if value is not None]
+    ok = all(record.outcome.status == "ok" for record in records)
+    return fmean(known) if ok and known and len(known) == len(values) else None
+
+
+def _overlap(own: dict[Key, float], baseline: dict[Key, float]) -> dict[Key, tuple[float, float]]:
+    """Baseline and own seconds per token, on the full grid that both have."""
+    prompts = {p for p, _ in own} & {p for p, _ in baseline}
+    blocks = {b for _, b in own} & {b for _, b in baseline}
+    return {(p, b): (baseline[p, b], own[p, b]) for p in prompts for b in blocks}
+
+
+def _spread(pairs: dict[Key, tuple[float, float]], *, minus: float = 0.0) -> Spread | None:
+    """Mean of the first numbers ÷ mean of the second, over all, and its range over blocks."""
+    if not pairs:
         return None
-    blocks = _blocks(own)
-    return _spread(1 / fmean(own.values()), [1 / fmean(own[key] for key in keys) for keys in blocks])
+    by_block: dict[int, list[tuple[float, float]]] = defaultdict(list)
+    for (_prompt, block), pair in pairs.items():
+        by_block[block].append(pair)
+
+    def ratio(of: Iterable[tuple[float, float]]) -> float:
+        above, below = zip(*of, strict=True)
+        return fmean(above) / fmean(below) - minus
+
+    per_block = [ratio(of) for of in by_block.values()]
+    return Spread(value=ratio(pairs.values()), low=min(per_block), high=max(per_block), blocks=len(per_block))
 
 
-def _change(own: dict[Key, float], baseline: dict[Key, float]) -> Spread | None:
-    """Speed against `none`, over the prompts that both have in the same block, and nothing else."""
-    shared = {key: own[key] for key in own if key in baseline}
-    if not shared:
-        return None
+def _noise(records: Sequence[Record]) -> float | None:
+    """How far the two passes of `none` lie apart in their worst block: no smaller change is one.
 
-    def ratio(keys: Iterable[Key]) -> float:
-        keys = list(keys)
-        return fmean(baseline[key] for key in keys) / fmean(own[key] for key in keys) - 1
-
-    return _spread(ratio(shared), [ratio(keys) for keys in _blocks(shared)])
+    Told as a change, slower ÷ faster − 1, so that it can stand beside one: 1.1 s and 0.9 s differ by 22 %.
+    """
+    first, last = (_grid(r for r in records if r.cell.pass_ == pass_) for pass_ in ("first", "last"))
+    spread = _spread(_overlap(first, last))
+    return None if spread is None else max(spread.high, 1 / spread.low) - 1
 
 
-def _blocks(own: dict[Key, float]) -> list[list[Key]]:
-    blocks: dict[int, list[Key]] = defaultdict(list)
-    for key in own:
-        blocks[key[2]].append(key)
-    return list(blocks.values())
-
-
-def _spread(value: float, per_block: Sequence[float]) -> Spread:
-    return Spread(value=value, low=min(per_block), high=max(per_block), blocks=len(per_block))
-
-
-def _noise(records: Iterable[Record]) -> float | None:
-    """How far the two passes of `none` lie apart in their worst block: no smaller change is one."""
-    passes: dict[int, dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
-    for record in records:
-        passes[record.cell.block][record.cell.pass_].append(record)
-    gaps = []
-    for block in passes.values():
-        first, last = _by_key(block.get("first", [])), _by_key(block.get("last", []))
-        shared = first.keys() & last.keys()
-        if shared:
-            gaps.append(abs(fmean(first[key] for key in shared) / fmean(last[key] for key in shared) - 1))
-    return max(gaps, default=None)
+def _contended(record: Record) -> bool:
+    return record.host is not None and (record.host.psi_cpu or 0.0) >= CONTENDED_PERCENT
 
 
 def _sum(rounds: Iterable[Round], field: str) -> int | None:

@@ -32,7 +32,7 @@ def test_full_covers_all_prompts_and_two_temperatures() -> None:
     """`full` leaves no prompt of a model's sets out."""
     cells = [cell for cell in setup("full").cells if cell.start.model == "smollm2"]
     assert len({cell.prompt for cell in cells}) == 20
-    assert {cell.temperature for cell in cells} == {0.0, 0.7}
+    assert {cell.start.temperature for cell in cells} == {0.0, 0.7}
 
 
 def test_the_instruments_are_measured_with_one_prompt_of_each_class() -> None:

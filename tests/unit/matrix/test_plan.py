@@ -16,18 +16,23 @@ PROMPTS = {"chat": ["p1", "p2"], "code": ["q1"]}
 @given(st.integers(), st.sets(st.sampled_from("abcdefgh")), st.integers(1, 9))
 def test_none_opens_and_closes_each_block(seed: int, others: set[str], block: int) -> None:
     """Each block runs `none` first and last and every other config exactly once between."""
-    order = block_order(["none", *sorted(others)], seed=seed, model="m", block=block)
+    order = block_order(["none", *sorted(others)], seed=seed, model="m", temperature=0.0, block=block)
     assert order[0] == ("none", "first")
     assert order[-1] == ("none", "last")
     assert sorted(order[1:-1]) == sorted((config, "first") for config in others)
 
 
 def test_blocks_have_orders_of_their_own_and_repeat() -> None:
-    """The shuffle differs between blocks and models, and is the same whenever the seed is."""
+    """The shuffle differs between blocks, models and temperatures, and is the same whenever the seed is."""
     configs = ["none", *"abcdefgh"]
-    orders = [tuple(block_order(configs, seed=7, model=m, block=b)) for m in ("x", "y") for b in (1, 2, 3)]
+    orders = [
+        tuple(block_order(configs, seed=7, model=m, temperature=t, block=b))
+        for m in ("x", "y")
+        for b in (1, 2, 3)
+        for t in (0.0, 0.7)
+    ]
     assert len(set(orders)) == len(orders)
-    assert orders[0] == tuple(block_order(configs, seed=7, model="x", block=1))
+    assert orders[0] == tuple(block_order(configs, seed=7, model="x", temperature=0.0, block=1))
 
 
 def test_every_cell_is_planned_once_and_servers_are_never_interleaved(good: str) -> None:
@@ -62,7 +67,7 @@ def test_order_lines_tell_each_block(good: str) -> None:
     """The printed order has one line per model and block and names both passes of the baseline."""
     lines = order_lines(plan(decode_matrix(good, "m"), "smoke", PROMPTS))
     assert len(lines) == 4
-    assert lines[2] == "beta block 1: none (first), mtp1, none (last)"
+    assert lines[2] == "beta block 1 t0: none (first), mtp1, none (last)"
 
 
 def test_a_request_seed_is_shared_by_configs_and_fits_the_engine() -> None:
@@ -71,3 +76,11 @@ def test_a_request_seed_is_shared_by_configs_and_fits_the_engine() -> None:
     seeds = {request_seed(1, p, b, r) for p in "pq" for b in (1, 2) for r in (0, 1)}
     assert len(seeds) == 8
     assert all(0 <= seed < 2**31 for seed in seeds)
+
+
+def test_no_server_is_sent_a_prompt_twice(good: str) -> None:
+    """A stateful type drafts a second answer from the first: each temperature has servers of its own."""
+    text = good.replace("blocks: 2,", "blocks: 2, temperatures: [0, 0.7],")
+    asked = Counter((c.start.id, c.prompt) for c in plan(decode_matrix(text, "m"), "smoke", PROMPTS))
+    assert set(asked.values()) == {1}
+    assert len({start for start, _prompt in asked}) == 2 * (4 * 2 + 3 * 2)

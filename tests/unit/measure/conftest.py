@@ -10,7 +10,7 @@ import pytest
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.matrix.plan import PlannedCell, plan
 from pytest_ngram.matrix.spec import MatrixSpec
-from pytest_ngram.record import Outcome, Record
+from pytest_ngram.record import Outcome, Record, Server
 
 MATRIX = """
 version: 1
@@ -40,11 +40,12 @@ def cells(matrix: MatrixSpec) -> list[PlannedCell]:
 
 @pytest.fixture
 def record_of() -> Callable[..., Record]:
-    def make(planned: PlannedCell, status: Any = "ok") -> Record:
+    def make(planned: PlannedCell, status: Any = "ok", serial: int = 1) -> Record:
         return Record(
             cell=planned.cell,
             model=None,
             engine=None,
+            server=Server(serial=serial, answered=0),
             rounds=(),
             memory=None,
             host=None,

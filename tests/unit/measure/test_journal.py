@@ -13,7 +13,9 @@ from pytest_ngram.measure.journal import JOURNAL, Header, Journal, read
 from pytest_ngram.record import Prompt, Record, ServerStart
 
 HEADER = Header(journal=JOURNAL, version="0", matrix_sha256="ab", profile="smoke", seed=1)
-START = ServerStart(model="m", config="none", block=1, pass_="first", load_s=0.5, warmup_s=0.1)
+START = ServerStart(
+    serial=1, model="m", config="none", temperature=0.0, block=1, pass_="first", load_s=0.5, warmup_s=0.1
+)
 PROMPT = Prompt(model="m", prompt="p", prompt_set="s", tokens="x")
 
 
@@ -107,3 +109,27 @@ def test_a_full_disk_is_explained(cells: list[PlannedCell], record_of: Callable[
         journal.cell(record_of(cells[0]))
     assert "--ngram-resume" in caught.value.fix
     journal.close()
+
+
+def test_two_runs_do_not_go_on_with_one_journal(
+    written: Path, cells: list[PlannedCell], record_of: Callable[..., Record]
+) -> None:
+    """The second one is refused, whether the first is still at it or has ended meanwhile."""
+    saved = read(written)
+    first = Journal.append_to(written, saved)
+    with pytest.raises(RecordError, match="cannot be gone on with"):
+        Journal.append_to(written, saved)
+    first.cell(record_of(cells[2]))
+    first.close()
+    with pytest.raises(RecordError, match="cannot be gone on with"):
+        Journal.append_to(written, saved)
+    assert len(read(written).cells) == 3
+
+
+def test_a_journal_whose_folder_cannot_be_written_is_an_error(written: Path, tmp_path: Path) -> None:
+    """A journal that was moved away is told as one."""
+    saved = read(written)
+    written.unlink()
+    written.mkdir()
+    with pytest.raises(RecordError, match="cannot be gone on with"):
+        Journal.append_to(written, saved)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from pytest_ngram.errors import OptionError, RecordError
@@ -12,7 +13,7 @@ from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
-from pytest_ngram.record import Prompt, Record
+from pytest_ngram.record import Host, Prompt, Record, ServerStart, Table
 
 HEADER = Header(journal=JOURNAL, version="0", matrix_sha256="ab", profile="smoke", seed=1)
 Save = Callable[[Iterable[tuple[PlannedCell, str]]], Ledger]
@@ -122,3 +123,67 @@ def test_the_run_tells_an_interrupted_session(
     run = ledger.run_file()
     assert (run.run.planned_cells, run.run.measured_cells) == (len(cells), 1)
     assert [record.outcome.status for record in run.failed_cells] == ["crash"]
+
+
+def test_cells_of_two_servers_are_no_whole_stateful_start(
+    tmp_path: Path, cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record]
+) -> None:
+    """p measured on a replacement and q on the first server: q's server had not seen p, so both go again."""
+    first, second = of_config(cells, "ngram-cache")
+    ledger = Ledger(tmp_path / "j", HEADER)
+    ledger.add(record_of(second, serial=1))
+    ledger.add(record_of(first, serial=2))
+    ledger.close()
+    again = open_ledger(HEADER, resume=tmp_path / "j", journal=None, default=lambda: tmp_path)
+    again.choose(cells, matrix)
+    assert again.restored == {}
+
+
+def test_starts_are_numbered_through_all_sessions(tmp_path: Path) -> None:
+    """A resumed run goes on counting, so that a serial names one server of the whole journal."""
+    ledger = Ledger(tmp_path / "j", HEADER)
+    assert ledger.next_serial == 1
+    ledger.add_start(
+        ServerStart(
+            serial=7, model="m", config="c", temperature=0.0, block=1, pass_="first", load_s=1.0, warmup_s=1.0
+        )
+    )
+    ledger.close()
+    assert open_ledger(HEADER, resume=tmp_path / "j", journal=None, default=lambda: tmp_path).next_serial == 8
+
+
+def test_another_table_is_refused(resumed: Save, cells: list[PlannedCell], matrix: MatrixSpec) -> None:
+    """An edited corpus makes another table: its cells do not stand beside those of the old one."""
+    ledger = resumed((cell, "ok") for cell in of_config(cells, "ngram-cache"))
+    ledger.choose(cells, matrix)
+    ledger.check_table("alpha", "ngram-cache", None)
+    ledger.check_table("alpha", "mtp1", Table(sha256="x", keys=1, pairs=1, bytes=28))
+    with pytest.raises(RecordError, match="another table"):
+        ledger.check_table("alpha", "ngram-cache", Table(sha256="x", keys=1, pairs=1, bytes=28))
+
+
+def test_another_processor_is_refused(
+    tmp_path: Path, cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record]
+) -> None:
+    """A journal that was carried to another machine is not gone on with there."""
+    host = Host(
+        cpu="A",
+        cores=2,
+        isa=("avx",),
+        load1=None,
+        psi_cpu=None,
+        cpu_busy=None,
+        gpu_busy=None,
+        vram_mb=None,
+        temp_c=None,
+        governor=None,
+    )
+    ledger = Ledger(tmp_path / "j", HEADER)
+    ledger.add(msgspec.structs.replace(record_of(cells[0]), host=host))
+    ledger.close()
+    again = open_ledger(HEADER, resume=tmp_path / "j", journal=None, default=lambda: tmp_path)
+    again.choose(cells, matrix)
+    again.check_host("A", ("avx",))
+    for cpu, isa in [("B", ("avx",)), ("A", ("avx", "avx2"))]:
+        with pytest.raises(RecordError, match="another processor"):
+            again.check_host(cpu, isa)

@@ -15,6 +15,7 @@ from pytest_ngram.record import (
     Outcome,
     Record,
     Round,
+    Server,
     from_builtins,
     from_json,
     pack_tokens,
@@ -49,6 +50,7 @@ RECORD = Record(
     cell=CELL,
     model=None,
     engine=None,
+    server=Server(serial=3, answered=2),
     rounds=(ROUND,),
     memory=None,
     host=None,
@@ -87,7 +89,18 @@ def test_names_in_the_json_are_the_documented_ones() -> None:
     assert data["schema"] == 1
     assert data["cell"]["pass"] == "last"
     assert data["rounds"][0]["drafted"] is None
-    assert set(data) == {"schema", "cell", "model", "engine", "rounds", "memory", "host", "table", "outcome"}
+    assert set(data) == {
+        "schema",
+        "cell",
+        "model",
+        "engine",
+        "server",
+        "rounds",
+        "memory",
+        "host",
+        "table",
+        "outcome",
+    }
 
 
 @pytest.mark.parametrize(

@@ -20,12 +20,18 @@ def a_row(config: str, **changes: object) -> Row:
         "rss_mb": 99.6,
         "cells": 12,
         "failed": {},
+        "prompts": 4,
+        "prompts_of_change": 4,
     }
     return Row(**{**fields, **changes})  # type: ignore[arg-type]
 
 
-def lines_of(*rows: Row, noise: float | None = 0.021) -> list[str]:
-    return table_lines(ModelSummary(model="m", rows=rows, noise=noise, prompts=4))
+def lines_of(*rows: Row, noise: float | None = 0.021, contended: int = 0, paged: int = 0) -> list[str]:
+    return table_lines(
+        ModelSummary(
+            model="m", temperature=0.0, rows=rows, noise=noise, prompts=4, contended=contended, paged=paged
+        )
+    )
 
 
 def test_a_row_shows_every_number_with_its_spread() -> None:
@@ -48,7 +54,10 @@ def test_a_row_shows_every_number_with_its_spread() -> None:
 
 def test_the_title_tells_the_noise() -> None:
     """How far the two passes of the baseline lie apart stands above the table."""
-    assert lines_of(a_row("none"))[0] == "m: 4 prompts; none first and last in a block differ by up to 2.1%"
+    assert (
+        lines_of(a_row("none"))[0]
+        == "m: 4 prompts, temperature 0; none first and last in a block differ by up to 2.1%"
+    )
 
 
 def test_without_a_baseline_no_percent_is_shown() -> None:
@@ -76,18 +85,40 @@ def test_failed_cells_are_counted_by_outcome() -> None:
     assert " 0.0" not in line
 
 
-@pytest.mark.parametrize("blocks", [1])
-def test_one_block_has_no_spread(blocks: int) -> None:
+def test_one_block_has_no_spread() -> None:
     """A single block shows a dash where its range would be, and a note."""
-    one = Spread(value=50.0, low=50.0, high=50.0, blocks=blocks)
+    one = Spread(value=50.0, low=50.0, high=50.0, blocks=1)
     lines = lines_of(a_row("none", tg=one))
     assert "50.0…" not in lines[3]
     assert lines[-1].strip() == "one block only: no spread can be told"
 
 
 def test_columns_line_up() -> None:
-    """Every row of the table is as wide as its header, trailing blanks aside."""
+    """Every cell of a column ends where its header ends (the first column: begins), whatever it holds."""
     lines = lines_of(a_row("none"), a_row("mtp1+ngram-simple"), a_row("x", tg=None, change=None))
-    starts = {line.index(word) for line, word in [(lines[1], "cells"), (lines[2], "-----")]}
-    assert max(len(line) for line in lines[1:6]) == len(lines[2])
-    assert starts
+    rules = lines[2]
+    ends = [i for i, mark in enumerate(rules) if mark == "-" and rules[i + 1 : i + 2] in ("", " ")]
+    for line in (lines[1], *lines[3:6]):
+        assert line.startswith("  ")
+        for end in ends[1:]:
+            assert line[end : end + 1].strip()
+            assert line[end + 1 : end + 3].strip() == ""
+
+
+@pytest.mark.parametrize(("change", "marked"), [(0.02, True), (-0.02, True), (0.022, False), (-0.022, False)])
+def test_a_change_within_the_noise_is_marked(change: float, marked: bool) -> None:
+    """What the baseline's own two passes differ by (2.1 %) is told as noise, in both directions."""
+    spread = Spread(value=change, low=change, high=change, blocks=3)
+    assert (f"noise {change:+.1%}" in lines_of(a_row("none"), a_row("x", change=spread))[4]) == marked
+
+
+def test_a_row_of_some_prompts_says_so() -> None:
+    """A row that leaves prompts out tells how many it is of."""
+    assert "x: tells of 3 of 4 prompts" in lines_of(a_row("none"), a_row("x", prompts=3))[-1]
+
+
+def test_contention_and_paging_stand_below_the_table() -> None:
+    """What makes numbers doubtful is told with them."""
+    lines = lines_of(a_row("none"), contended=5, paged=2)
+    assert "5 cells ran while tasks waited for cores" in lines[-2]
+    assert "2 cells read the model from disk" in lines[-1]

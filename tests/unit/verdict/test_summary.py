@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from pytest_ngram.record import Cell, Memory, Outcome, Record, Round
+from pytest_ngram.record import Cell, Host, Memory, Outcome, Record, Round
 from pytest_ngram.verdict.summary import ModelSummary, Row, seconds_per_token, summarise
 
 
@@ -37,6 +38,7 @@ def a_record(
     config: str, prompt: str = "p", block: int = 1, status: Any = "ok", **round_changes: Any
 ) -> Record:
     pass_ = round_changes.pop("pass_", "first")
+    temperature = round_changes.pop("temperature", 0.0)
     rounds = (a_round(**round_changes),) if status == "ok" else ()
     return Record(
         cell=Cell(
@@ -44,13 +46,14 @@ def a_record(
             config=config,
             prompt=prompt,
             prompt_set="s",
-            temperature=0.0,
+            temperature=temperature,
             block=block,
             pass_=pass_,
             position=0,
         ),
         model=None,
         engine=None,
+        server=None,
         rounds=rounds,
         memory=Memory(rss_anon_mb=10.0, rss_file_mb=5.0, rss_peak_mb=None, majflt=None),
         host=None,
@@ -125,7 +128,7 @@ def test_change_uses_the_mean_of_both_passes_of_none() -> None:
     row = row_of(records, "mtp1")
     assert row.change is not None
     assert row.change.value == pytest.approx(1.0)
-    assert only(records).noise == pytest.approx(1 - 900 / 1100)
+    assert only(records).noise == pytest.approx(1100 / 900 - 1)
 
 
 def test_without_a_baseline_there_is_no_change() -> None:
@@ -186,3 +189,75 @@ def test_a_config_whose_cells_all_failed_has_a_row_without_numbers() -> None:
     row = row_of([a_record("x", status="hang")], "x")
     assert row.tg is None
     assert row.failed == {"hang": 1}
+
+
+def test_temperatures_are_told_apart() -> None:
+    """A sampled text drafts otherwise than a greedy one: their numbers never stand in one row."""
+    records = [a_record("none"), a_record("none", temperature=0.7, predicted_ms=2000.0)]
+    cold, warm = summarise(records)
+    assert (cold.temperature, warm.temperature) == (0.0, 0.7)
+    assert [s.rows[0].tg and s.rows[0].tg.value for s in (cold, warm)] == pytest.approx([10.0, 5.0])
+    assert (cold.prompts, warm.prompts) == (1, 1)
+
+
+def test_a_prompt_that_failed_in_one_block_leaves_the_row_in_all() -> None:
+    """A config as fast as `none` everywhere, whose slow prompt crashes in 2 of 3 blocks, is no faster."""
+    slow = {"predicted_ms": 4000.0}
+    records = [
+        a_record(c, p, block=b, **(slow if p == "q" else {}))
+        for c in ("none",)
+        for p in "pq"
+        for b in (1, 2, 3)
+    ]
+    records += [a_record("mtp1", "p", block=b) for b in (1, 2, 3)]
+    records += [a_record("mtp1", "q", block=1, **slow)]
+    records += [a_record("mtp1", "q", block=b, status="crash") for b in (2, 3)]
+    row = row_of(records, "mtp1")
+    assert row.tg is not None
+    assert row.change is not None
+    assert (row.tg.value, row.tg.low, row.tg.high) == pytest.approx((10.0, 10.0, 10.0))
+    assert row.change.value == pytest.approx(0.0)
+    assert (row.prompts, row.prompts_of_change, only(records).prompts) == (1, 1, 2)
+
+
+def test_a_block_that_was_not_finished_is_left_out() -> None:
+    """A run that was stopped in its last block tells of the whole blocks, over all prompts."""
+    records = [a_record("none", p, block=b) for b in (1, 2) for p in "pq"] + [a_record("none", "p", block=3)]
+    row = row_of(records, "none")
+    assert row.tg is not None
+    assert row.tg.blocks == 2
+    assert row.prompts == 2
+
+
+def test_all_numbers_of_a_row_are_of_the_same_cells() -> None:
+    """Acceptance, pp and RSS are of the same cells as tg."""
+    records = [
+        a_record("mtp1", "p", drafted=10, accepted=9),
+        a_record("mtp1", "q", block=1, drafted=10, accepted=0),
+        a_record("mtp1", "p", block=2, drafted=10, accepted=9),
+        a_record("mtp1", "q", block=2, status="crash"),
+    ]
+    assert row_of(records, "mtp1").acceptance == pytest.approx(0.9)
+
+
+def test_contention_and_paging_are_counted() -> None:
+    """Cells during which tasks waited for cores, or the model was read from disk, are told."""
+    record = a_record("none")
+    busy = msgspec.structs.replace(
+        record,
+        host=Host(
+            cpu=None,
+            cores=None,
+            isa=None,
+            load1=None,
+            psi_cpu=25.0,
+            cpu_busy=None,
+            gpu_busy=None,
+            vram_mb=None,
+            temp_c=None,
+            governor=None,
+        ),
+        memory=Memory(rss_anon_mb=None, rss_file_mb=None, rss_peak_mb=None, majflt=3),
+    )
+    summary = only([record, busy])
+    assert (summary.contended, summary.paged) == (1, 1)
