@@ -81,6 +81,10 @@ class Session:
         self.ledger.choose(self._chosen, self.setup.matrix)
         self.ledger.order = order_lines(self._chosen)
 
+    def missing_files(self) -> list[str]:
+        """Say which files of the chosen cells are not there."""
+        return self.setup.missing_files(self._chosen)
+
     def cell(self, cell_id: str) -> PlannedCell:
         """Return a cell by its id."""
         return self._cells[cell_id]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 from pytest_ngram.errors import EngineError, MatrixError, ModelError, OptionError
 from pytest_ngram.matrix.plan import PlannedCell, Start, plan
 from pytest_ngram.matrix.prompts import PromptSet
-from pytest_ngram.matrix.spec import MatrixSpec, TableSpec
+from pytest_ngram.matrix.spec import FileSpec, MatrixSpec, ModelSpec, TableSpec
 from pytest_ngram.measure import sources
 from pytest_ngram.measure.models import handbuilt_spec
 from pytest_ngram.measure.servers import compose_argv
@@ -71,6 +71,21 @@ class Setup:
         """Return a table of the matrix by its id. Raises `OptionError` for one that it lacks."""
         _known("table", [name], self.matrix.tables, self.base)
         return self.matrix.tables[name]
+
+    def missing_files(self, cells: Iterable[PlannedCell]) -> list[str]:
+        """Say which files of some cells are not there, so that it is known before the first is measured."""
+        cells = list(cells)
+        wanted: dict[str, FileSpec | ModelSpec] = {}
+        for name in dict.fromkeys(cell.start.model for cell in cells):
+            if self.matrix.models[name].generate is None:
+                wanted[f"models.{name}"] = self.matrix.models[name]
+        for config in dict.fromkeys(cell.start.config for cell in cells):
+            table = self.matrix.configs[config].table
+            if table is not None:
+                spec = self.matrix.tables[table]
+                wanted[f"tables.{table}"] = spec.corpus or spec.file or FileSpec()
+        said = (sources.missing(source, self.base, place) for place, source in wanted.items())
+        return [problem for problem in said if problem is not None]
 
     def chat_of(self, cell: PlannedCell) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
         """Return the messages of a cell's prompt, system prompt first, and its tool schemas."""

@@ -45,6 +45,15 @@ def locate(source: FileSpec | ModelSpec, base: Path) -> Path:
     )
 
 
+def missing(source: FileSpec | ModelSpec, base: Path, place: str) -> str | None:
+    """Return what is to be said of a file that is not there, with its place in the matrix; None if it is."""
+    try:
+        path = locate(source, base)
+    except ModelError as error:
+        return f"{place}: {error.cause}"
+    return None if path.is_file() else f"{place}: {path} is not there"
+
+
 def read_matrix(path: Path) -> tuple[MatrixSpec, str]:
     """Return the matrix and its text. Raises `MatrixError`."""
     text = _read_text(path, "the matrix", "name one with --ngram-matrix, or write bench/matrix.yaml")

@@ -68,6 +68,9 @@ def report_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[st
     session = session_of(config)
     lines = [f"ngram: profile {session.setup.profile}, {session.ledger.planned_cells} cells, in this order"]
     lines += [f"  {line}" for line in session.ledger.order]
+    lines += [
+        f"  warning: {problem}; cells that need it will be refused" for problem in session.missing_files()
+    ]
     if session.ledger.restored:
         lines.append(f"  {len(session.ledger.restored)} cells are taken from {session.ledger.path}")
     return lines
