@@ -130,7 +130,7 @@ def read(config: pytest.Config) -> Settings:
         # a path on the command line starts where the command was given, one in the ini file at the root
         matrix=here / matrix if matrix else root / config.getini("ngram_matrix"),
         profile=config.getoption("ngram_profile") or config.getini("ngram_profile"),
-        models=tuple(name for name in config.getoption("ngram_models").split(",") if name),
+        models=tuple(filter(None, map(str.strip, config.getoption("ngram_models").split(",")))),
         journal=here / journal if journal else None,
         resume=here / resume if resume else None,
         cache=cache_folder(config.getoption("ngram_cache_dir")),

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 
 import pytest_ngram
 from pytest_ngram.errors import RecordError
+from pytest_ngram.files import locked
 from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
 from pytest_ngram.matrix.prompts import PromptSet
 from pytest_ngram.measure.cell import CellPlan, CellRun, RestoredCell, failed_record, outcome_of
@@ -53,6 +56,9 @@ class Session:
         self._cells = {cell.id: cell for cell in setup.cells}
         self._chosen: list[PlannedCell] = []
         self._prompts: dict[tuple[str, str], tuple[int, ...]] = {}
+        self._alone = ExitStack()
+        self._lock: Path | None = settings.cache / "measuring.lock"
+        self._warn = warn
 
     @classmethod
     def open(cls, settings: Settings, warn: Callable[[str], None]) -> Session:
@@ -104,6 +110,7 @@ class Session:
 
     def serve(self, start: Start) -> Server:
         """Start the server of a start. Raises `NgramError`."""
+        self._look_for_others()
         cpu, _cores, isa = processor()
         self.ledger.check_model(start.model, self._models.open(start.model).record)
         table = self._table_of(start)
@@ -159,8 +166,22 @@ class Session:
         return self.ledger.run_file()
 
     def close(self) -> None:
-        """Close the journal."""
+        """Close the journal, and let others measure."""
         self.ledger.close()
+        self._alone.close()
+
+    def _look_for_others(self) -> None:
+        """Hold the host's lock while servers run; say so if another run of this user measures already."""
+        if self._lock is None:
+            return
+        lock, self._lock = self._lock, None
+        try:
+            lock.parent.mkdir(parents=True, exist_ok=True)
+            self._alone.enter_context(locked(lock, 0.0))
+        except TimeoutError:
+            self._warn("another run is measuring on this host: each slows the other, trust neither")
+        except OSError:
+            return  # a cache that cannot be written is told where it is needed
 
     def _table_of(self, start: Start) -> LoadedTable | None:
         table = self.setup.matrix.configs[start.config].table

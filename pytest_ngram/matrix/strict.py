@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable, Mapping
-from typing import Any, NoReturn, TypeVar, get_args
+from typing import Any, Literal, NoReturn, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -28,12 +28,10 @@ def unknown(file: str, path: str, what: str, given: object, allowed: Iterable[st
     )
 
 
-def mapping(file: str, path: str, value: object) -> dict[str, Any]:
-    """Return `value` as a mapping with text keys, or fail."""
+def mapping(file: str, path: str, value: object, example: str = "name: value") -> dict[str, Any]:
+    """Return `value` as a mapping with text keys, or fail; `example` shows how one is written here."""
     if not isinstance(value, Mapping):
-        fail(
-            file, path, f"expected a mapping, found {_kind(value)}", fix="write `name: value` lines under it"
-        )
+        fail(file, path, f"expected a mapping, found {_kind(value)}", fix=f"write it as `{{{example}}}`")
     for key in value:
         if not isinstance(key, str):
             fail(file, path, f"key {key!r} is {_kind(key)}, not text", fix="put the key in quotes")
@@ -62,16 +60,35 @@ def struct(file: str, path: str, value: object, kind: type[T]) -> T:
 
 
 def _check_keys(file: str, path: str, data: dict[str, Any], kind: type[msgspec.Struct]) -> list[str]:
-    """Fail at the first key that `kind`, or a struct inside it, does not have; return the keys it has."""
+    """Fail at the first key or choice that `kind`, or a struct inside it, does not have; return its keys."""
     fields = {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
     for key, value in data.items():
         here = f"{path}.{key}" if path else key
         if key not in fields:
             unknown(file, here, "key", key, fields)
+        if (
+            get_origin(fields[key]) is Literal
+            and isinstance(value, str)
+            and value not in get_args(fields[key])
+        ):
+            unknown(file, here, "value", value, get_args(fields[key]))
         for inner in (fields[key], *get_args(fields[key])):
-            if isinstance(inner, type) and issubclass(inner, msgspec.Struct) and isinstance(value, Mapping):
-                _check_keys(file, here, mapping(file, here, value), inner)
+            if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+                _check_inner(file, here, value, inner, many=get_origin(fields[key]) is tuple)
     return list(fields)
+
+
+def _check_inner(file: str, path: str, value: object, kind: type[msgspec.Struct], *, many: bool) -> None:
+    """Check a struct inside a struct, or each of a list of them; null is left to the conversion."""
+    if many and isinstance(value, list):
+        for i, entry in enumerate(value):
+            _check_keys(file, f"{path}[{i}]", mapping(file, f"{path}[{i}]", entry, _example(kind)), kind)
+    elif not many and value is not None:
+        _check_keys(file, path, mapping(file, path, value, _example(kind)), kind)
+
+
+def _example(kind: type[msgspec.Struct]) -> str:
+    return f"{msgspec.structs.fields(kind)[0].encode_name}: …"
 
 
 def _split(message: str) -> tuple[str, str]:

@@ -44,10 +44,13 @@ def load(text: str, file: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         place = f"line {mark.line + 1}, column {mark.column + 1}" if mark else "unknown place"
+        twice = "written twice" in str(error.problem)
         raise MatrixError(
             f"{file}: {place}: {error.problem or error.context}",
             checked=[f"the whole file, {text.count(chr(10)) + 1} lines"],
-            fix="correct the line; values that YAML would read otherwise (on, off, a colon) need quotes",
+            fix="keep one of the two"
+            if twice
+            else "correct the line; values that YAML would read otherwise (on, off, a colon) need quotes",
         ) from error
     except yaml.YAMLError as error:
         raise MatrixError(

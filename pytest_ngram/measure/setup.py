@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -133,10 +134,11 @@ def read_setup(matrix_path: Path, profile: str, models: Sequence[str] = ()) -> S
 def _known(what: str, names: Sequence[str], known: Mapping[str, object], path: Path) -> None:
     for name in names:
         if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
             raise OptionError(
                 f"the matrix has no {what} {name!r}",
                 checked=[str(path), f"allowed: {', '.join(known)}"],
-                fix=f"name one of its {what}s",
+                fix=f"did you mean {near[0]!r}?" if near else f"name one of its {what}s",
             )
 
 

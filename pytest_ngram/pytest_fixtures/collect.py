@@ -9,7 +9,7 @@ import pytest
 
 from pytest_ngram.errors import NgramError, OptionError
 from pytest_ngram.pytest_fixtures import session_of
-from pytest_ngram.pytest_fixtures.saving import guard
+from pytest_ngram.pytest_fixtures.saving import check_options, guard
 
 
 def parametrise(metafunc: pytest.Metafunc) -> None:
@@ -20,6 +20,7 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
         if "ngram_planned" in names and "ngram_planned" not in marked:
             _refuse_xdist(metafunc.config)
             _require_benchmark(metafunc.config)
+            check_options(metafunc.config)
             cells = session_of(metafunc.config).setup.cells
             metafunc.parametrize(
                 ("llama_server", "ngram_planned"),
@@ -68,6 +69,7 @@ def report_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[st
     session = session_of(config)
     lines = [f"ngram: profile {session.setup.profile}, {session.ledger.planned_cells} cells, in this order"]
     lines += [f"  {line}" for line in session.ledger.order]
+    lines.append(f"  every cell is kept in {session.ledger.path} as it ends")
     lines += [
         f"  warning: {problem}; cells that need it will be refused" for problem in session.missing_files()
     ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,11 +16,15 @@ if TYPE_CHECKING:
     from pytest_ngram.session import Session
 
 
+TOLD = pytest.StashKey[set[str]]()
+_JOURNAL_OPTIONS = ("--ngram-resume", "--ngram-journal")
+
+
 def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Keep the record of a cell whose test ended in this phase; say errors of ours without a traceback."""
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, NgramError):
-        report.longrepr = f"{type(error).__name__}: {error}"
+        report.longrepr = _told(item.config, error)
     name = cell_id(item)
     ended = call.when == "call" or (call.when == "setup" and error is not None)
     if (
@@ -41,6 +46,16 @@ def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         from pytest_ngram.record import to_builtins
 
         benchmark.extra_info["ngram"] = to_builtins(record)
+
+
+def _told(config: pytest.Config, error: NgramError) -> str:
+    """An error without a traceback; one that was told before, as a server's for its next cell, in a line."""
+    told = config.stash.setdefault(TOLD, set())
+    text = f"{type(error).__name__}: {error}"
+    if text in told:
+        return f"{type(error).__name__}: {error.cause} (as above)"
+    told.add(text)
+    return text
 
 
 def update_json(config: pytest.Config, output: dict[str, Any]) -> None:
@@ -70,7 +85,7 @@ def summary(config: pytest.Config) -> list[str]:
     lines = all_lines(summarise(ledger.records, tuple(session.setup.matrix.configs)))
     failures = failure_lines(ledger.failed())
     if failures:
-        lines += ["", f"{sum(1 for _ in ledger.failed())} cells failed:", *(f"  {line}" for line in failures)]
+        lines += ["", "failed:", *(f"  {line}" for line in failures)]
     return [*lines, "", *_where(config, session)]
 
 
@@ -87,6 +102,21 @@ def _where(config: pytest.Config, session: Session) -> list[str]:
     if ledger.begun:
         lines.append(f"journal: {ledger.path}")
     missing = ledger.planned_cells - len(ledger.records)
-    if missing:
-        lines.append(f"{missing} cells were not measured; go on with --ngram-resume={ledger.path}")
+    failed = sum(1 for _ in ledger.failed())
+    if missing or failed:
+        lines += [
+            f"{missing} not measured, {failed} failed; to measure them now:",
+            f"  {_again(config, session)}",
+        ]
     return lines
+
+
+def _again(config: pytest.Config, session: Session) -> str:
+    """The command of this run, with the journal that it is to go on with, to be pasted into a shell."""
+    given = [str(argument) for argument in config.invocation_params.args]
+    kept = [
+        argument
+        for i, argument in enumerate(given)
+        if not argument.startswith(_JOURNAL_OPTIONS) and (i == 0 or given[i - 1] not in _JOURNAL_OPTIONS)
+    ]
+    return shlex.join(["pytest", *kept, f"--ngram-resume={session.ledger.path}"])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from pytest_ngram.errors import RecordError
+from pytest_ngram.errors import OptionError, RecordError
 
 if TYPE_CHECKING:
     from pytest_ngram.session import Session
@@ -38,6 +38,9 @@ def guard(session: pytest.Session, ngram: Session) -> None:
     def handle_saving() -> None:
         saved = session.config.stash[SAVED] = Saved()
         before = _files(benchmark)
+        # an interrupted cell left a benchmark without data, over which pytest-benchmark stumbles; if no cell
+        # ended well there is none at all, and it would not save the failed ones
+        benchmark.benchmarks[:] = [bench for bench in benchmark.benchmarks if bench] or [_NoBenchmark()]
         try:
             save()
         except OSError as error:
@@ -47,6 +50,42 @@ def guard(session: pytest.Session, ngram: Session) -> None:
         saved.paths += sorted((_files(benchmark) - before) | _json(benchmark))
 
     benchmark.handle_saving = handle_saving
+
+
+class _NoBenchmark:
+    """Stands for no benchmark: pytest-benchmark leaves it out of the JSON and of its tables."""
+
+    has_error = True
+
+    def __bool__(self) -> bool:
+        return False
+
+
+def check_options(config: pytest.Config) -> None:
+    """Find, before anything is measured, what pytest-benchmark would find after hours.
+
+    Raises:
+        OptionError: an option that cannot be followed.
+    """
+    if config.getoption("benchmark_cprofile"):
+        raise OptionError(
+            "--benchmark-cprofile cannot be used with cells",
+            checked=["a profiled run sends one more request, which is drafted from the echo of the first"],
+            fix="leave the option out; the time is spent in the server, not here",
+        )
+    if config.getoption("benchmark_compare_fail") and not config.getoption("benchmark_compare"):
+        raise OptionError(
+            "--benchmark-compare-fail has nothing to compare with",
+            checked=["--benchmark-compare is not given"],
+            fix="give --benchmark-compare, or --benchmark-compare=NUMBER of a saved run, such as 0001",
+        )
+    path = config.getoption("benchmark_json")
+    if path and not Path(path).parent.is_dir():
+        raise OptionError(
+            "--benchmark-json names a file in a folder that is not there",
+            checked=[str(Path(path).parent.absolute())],
+            fix="make the folder, or name another file",
+        )
 
 
 def _explained(error: OSError, removed: list[Path], ngram: Session) -> RecordError:

@@ -11,9 +11,9 @@ UNKNOWN = "—"
 HEADER = (
     "config",
     "tg t/s",
-    "over blocks",
+    "in blocks",
     f"vs {BASELINE}",
-    "over blocks",
+    "in blocks",
     "accept @ coverage",
     "tok/step",
     "pp t/s",
@@ -24,7 +24,7 @@ HEADER = (
 
 def table_lines(summary: ModelSummary) -> list[str]:
     """Return the table of one model, its title first."""
-    has_baseline = any(row.config == BASELINE and row.tg for row in summary.rows)
+    has_baseline = any(row.config == BASELINE for row in summary.rows)
     cells = [HEADER, *(_cells(row, has_baseline, summary.noise) for row in summary.rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(HEADER))]
     lines = [_title(summary)]
@@ -55,7 +55,7 @@ def failure_lines(records: Iterable[Record]) -> list[str]:
 
 
 def _title(summary: ModelSummary) -> str:
-    text = f"{summary.model}: {summary.prompts} prompts, temperature {summary.temperature:g}"
+    text = f"{summary.model}: {_counted(summary.prompts, 'prompt')}, temperature {summary.temperature:g}"
     if summary.noise is not None:
         text += f"; {BASELINE} first and last in a block differ by up to {summary.noise:.1%}"
     return text
@@ -65,18 +65,22 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
     notes = []
     if not has_baseline:
         notes.append(f"no change can be told without the baseline: add `or {BASELINE}` to -k")
+    elif not any(row.config == BASELINE and row.tg for row in summary.rows):
+        notes.append(f"no change can be told: no prompt of {BASELINE} ended well in every block")
     blocks = max((row.tg.blocks for row in summary.rows if row.tg), default=0)
     if blocks == 1:
         notes.append("one block only: no spread can be told")
     notes += [
         f"{row.config}: tells of {row.prompts} of {summary.prompts} prompts, those that always ended well"
         for row in summary.rows
-        if row.prompts < summary.prompts
+        if 0 < row.prompts < summary.prompts
     ]
     if summary.contended:
-        notes.append(f"{summary.contended} cells ran while tasks waited for cores: something else was busy")
+        cells = _counted(summary.contended, "cell")
+        notes.append(f"{cells} ran while tasks waited for cores: something else was busy")
     if summary.paged:
-        notes.append(f"{summary.paged} cells read the model from disk while they ran (major page faults)")
+        cells = _counted(summary.paged, "cell")
+        notes.append(f"{cells} read the model from disk while they ran (major page faults)")
     return notes
 
 
@@ -122,6 +126,10 @@ def _range(spread: Spread | None, form: str) -> str:
 
 def _number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f}"
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _pad(text: str, width: int, *, left: bool) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import errno
-import multiprocessing
 import os
 import stat
-import time
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -63,33 +64,37 @@ def test_leftovers_of_one_stem_are_removed(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.lcs", "b.lcs.x.tmp"]
 
 
-def hold(path: Path, seconds: float) -> None:
-    with locked(path, 5.0):
-        path.with_suffix(".held").touch()
-        time.sleep(seconds)
+HOLD = """
+import sys, time
+from pathlib import Path
+from pytest_ngram.files import locked
+
+with locked(Path(sys.argv[1]), 5.0):
+    print("held", flush=True)
+    time.sleep(60)
+"""
 
 
 @pytest.fixture
-def holder(tmp_path: Path) -> multiprocessing.Process:
+def holder(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """Another process that holds the lock."""
-    process = multiprocessing.get_context("spawn").Process(target=hold, args=(tmp_path / "lock", 60.0))
-    process.start()
-    while not (tmp_path / "lock").with_suffix(".held").exists() and process.is_alive():
-        time.sleep(0.01)
-    return process
+    command = [sys.executable, "-c", HOLD, str(tmp_path / "lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        yield process
+        process.kill()
 
 
-def test_a_lock_waits_and_gives_up(tmp_path: Path, holder: multiprocessing.Process) -> None:
+def test_a_lock_waits_and_gives_up(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     """While another process holds it, waiting ends with an error after the time allowed."""
     with pytest.raises(TimeoutError, match="another process has held"), locked(tmp_path / "lock", 0.1):
         raise AssertionError
-    holder.kill()
-    holder.join()
 
 
-def test_a_lock_ends_with_its_process(tmp_path: Path, holder: multiprocessing.Process) -> None:
+def test_a_lock_ends_with_its_process(tmp_path: Path, holder: subprocess.Popen[str]) -> None:
     """A killed holder does not lock others out."""
     holder.kill()
-    holder.join()
+    holder.wait()
     with locked(tmp_path / "lock", 5.0):
         pass

@@ -32,6 +32,12 @@ def test_a_good_matrix_is_read_whole(good: str) -> None:
         ("table: demo", "table: dmeo", "configs.ngram-cache+table.table", "demo"),
         ("prompts: {chat: 1}", "prompts: {caht: 1}", "profiles.smoke.prompts.caht", "chat"),
         ("corpus: {path: c.jsonl}", "corpus: {pth: c.jsonl}", "tables.demo.corpus.pth", "path"),
+        (
+            "corpus: {path: c.jsonl}",
+            "corpus: {path: c}, on_bad_line: skip",
+            "tables.demo.on_bad_line",
+            "count",
+        ),
     ],
 )
 def test_an_unknown_name_is_refused(good: str, old: str, new: str, path: str, allowed: str) -> None:
@@ -47,6 +53,7 @@ def test_an_unknown_name_is_refused(good: str, old: str, new: str, path: str, al
 @pytest.mark.parametrize(
     ("old", "new", "path"),
     [
+        ("corpus: {path: c.jsonl}", "corpus: c.jsonl", "tables.demo.corpus"),
         ("blocks: 2", "blocks: 0", "profiles.smoke.blocks"),
         ("blocks: 2", "blocks: two", "profiles.smoke.blocks"),
         ("blocks: 2, ", "", "profiles.smoke"),
