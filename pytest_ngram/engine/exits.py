@@ -13,7 +13,8 @@ from pytest_ngram.errors import EngineError
 
 _LOUD_LOG_BYTES = 256 * 1024 * 1024
 _HINT_LINES = 400
-_ERROR_LINE = re.compile(r"[\d.]+ E (.+)")
+# `0.00.019.354 E …`, and what is printed before the log begins: `error while handling argument "-ctk": …`
+_ERROR_LINE = re.compile(r"(?:[\d.]+ E |(?=error[: ]))(.+)")
 
 
 @dataclass(frozen=True)
@@ -210,7 +211,7 @@ def _last_gasp(tail: Sequence[str]) -> Hint | None:
 
 
 def _first_error(lines: Sequence[str]) -> str | None:
-    """Return the text of the first line that llama.cpp marks as an error (`0.00.019.354 E …`)."""
+    """Return the text of the first line that llama.cpp marks as an error."""
     for line in lines:
         found = _ERROR_LINE.match(line)
         if found is not None:

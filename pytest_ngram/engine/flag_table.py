@@ -204,7 +204,6 @@ _MODEL = (
 _SERVER = (
     Flag(("--host",), "words", "hostnames", wrap="list", older="hostname"),
     _int("--port", "port", 0, 65535),
-    Flag(("--api-key",), "words", "api_keys", wrap="list"),
     _int("--threads-http", "n_threads_http", 1),
     _int("--cache-ram -cram", "cache_ram_mib", -1),
     _switch("--cache-prompt", "cache_prompt", "--no-cache-prompt"),

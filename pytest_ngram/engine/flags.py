@@ -50,6 +50,8 @@ _REFUSED: Mapping[str, str] = MappingProxyType(
         "--hf-repo": "models are files here; give the path with -m",
         "-mu": "models are files here; give the path with -m",
         "--model-url": "models are files here; give the path with -m",
+        "--api-key": "the server listens on this host only, and a key would stand in every record",
+        "--api-key-file": "the server listens on this host only, and a key would stand in every record",
         "--log-file": "the log is already written to a file of the run",
         "--log-disable": "the log is evidence; lower it with -lv",
     }

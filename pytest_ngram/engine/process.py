@@ -31,12 +31,21 @@ class EngineProcess:
     the process, its pid (and its process group) cannot belong to anyone else.
     """
 
+    # a request may take its time: the watchdog ends the process, and with it the request
+    request_timeout_s: float | None = None
+
     def __init__(
-        self, popen: subprocess.Popen[bytes], argv: tuple[str, ...], log_path: Path, cache_dir: Path | None
+        self,
+        popen: subprocess.Popen[bytes],
+        argv: tuple[str, ...],
+        log_path: Path,
+        cache_dir: Path | None,
+        label: str | None = None,
     ) -> None:
         self._popen = popen
         self._owner = os.getpid()
         self._cache_dir = cache_dir
+        self._label = label
         self._lock = threading.RLock()
         self._killed_by_us = False
         _running.add(self)
@@ -109,7 +118,7 @@ class EngineProcess:
             package=ready.package,
             version=ready.version,
             build=ready.build,
-            label=None,
+            label=self._label,
             binary_sha256=identity.file_sha256(library, self._cache_dir) if library else None,
             argv=self.argv,
             spec_types=ready.spec_types,
@@ -154,6 +163,7 @@ def start(
     *,
     log_path: Path,
     command: Sequence[str] = EMBEDDED_COMMAND,
+    label: str | None = None,
     cache_dir: Path | None = None,
     ready_timeout_s: float = 600.0,
     trace: bool = False,
@@ -166,6 +176,7 @@ def start(
         log_path: a file for its standard output and error; the folder is made, an older file is replaced.
         command: what takes the flags: the embedded server, or another program that keeps `handshake`'s
             promise. The flags are checked here only for the embedded server.
+        label: the user's name for the build, for the record.
         cache_dir: where the hash of the server's library is kept.
         ready_timeout_s: the deadline for `/health` to say ok, in seconds.
         trace: whether the server logs a line for each verify step (`LLAMA_TRACE=1`).
@@ -184,8 +195,9 @@ def start(
     begin = time.monotonic()
     read_fd, write_fd = os.pipe()
     try:
-        popen = _spawn([*command, *argv], log_path, _environment(env, write_fd, trace), write_fd)
-        server = EngineProcess(popen, tuple(argv), log_path, cache_dir)
+        child_env = _environment(env, write_fd, trace)
+        popen = spawn([*command, *argv], log_path=log_path, env=child_env, pass_fds=[write_fd])
+        server = EngineProcess(popen, tuple(argv), log_path, cache_dir, label)
     except BaseException:
         os.close(read_fd)
         raise
@@ -213,9 +225,10 @@ def require_embedded() -> None:
         )
 
 
-def _spawn(
-    command: Sequence[str], log_path: Path, env: Mapping[str, str], write_fd: int
+def spawn(
+    command: Sequence[str], *, log_path: Path, env: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, its output in a file. Raises `EngineError` (`refused`)."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     try:
         with log_path.open("wb") as log:
@@ -225,7 +238,7 @@ def _spawn(
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=env,
-                pass_fds=[write_fd],
+                pass_fds=tuple(pass_fds),
                 # out of the terminal's group: Ctrl-C ends the tests, and they end the server
                 start_new_session=True,
             )
@@ -238,22 +251,33 @@ def _spawn(
         ) from error
 
 
-def _environment(extra: Mapping[str, str] | None, write_fd: int, trace: bool) -> dict[str, str]:
-    """This process's environment without `LLAMA_*`, which would set flags behind the command line's back."""
+def clean_environment(*, trace: bool) -> dict[str, str]:
+    """This process's environment without `LLAMA_*`, which would set flags behind the command line's back.
+
+    With `trace`, llama.cpp logs a line for each verify step.
+    """
     env = {name: value for name, value in os.environ.items() if not name.startswith("LLAMA_")}
-    path = [str(_PACKAGE_ROOT), *filter(None, [env.get("PYTHONPATH")])]
+    # a debugger attached at an abort takes seconds and says nothing about a stripped library
+    env["GGML_NO_BACKTRACE"] = "1"
+    if trace:
+        env["LLAMA_TRACE"] = "1"
+    return env
+
+
+def _environment(extra: Mapping[str, str] | None, write_fd: int, trace: bool) -> dict[str, str]:
+    """What the embedded server needs: the handshake's variables, and this package to import."""
+    env = clean_environment(trace=trace)
+    # the child imports what this process did: its own source tree, or the same installation by itself
+    own = [] if _PACKAGE_ROOT.name == "site-packages" else [str(_PACKAGE_ROOT)]
+    path = [*own, *filter(None, [env.get("PYTHONPATH")])]
     in_main = threading.current_thread() is threading.main_thread()
     env |= {
-        # a debugger attached at an abort takes seconds and says nothing about a stripped library
-        "GGML_NO_BACKTRACE": "1",
-        "PYTHONPATH": os.pathsep.join(path),
+        **({"PYTHONPATH": os.pathsep.join(path)} if path else {}),
         "PYTHONUNBUFFERED": "1",
         handshake.FD_VARIABLE: str(write_fd),
         handshake.PARENT_VARIABLE: str(os.getpid()),
         handshake.DEATH_SIGNAL_VARIABLE: "1" if in_main else "0",
     }
-    if trace:
-        env["LLAMA_TRACE"] = "1"
     return env | dict(extra or {})
 
 

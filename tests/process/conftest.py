@@ -20,10 +20,10 @@ Starter = Callable[..., process.EngineProcess]
 
 
 @pytest.fixture(scope="session")
-def model_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model_path(session_cache: Path) -> Path:
     """The hand-built model, or the file that PYTEST_NGRAM_TEST_MODEL names."""
     given = os.environ.get("PYTEST_NGRAM_TEST_MODEL")
-    return Path(given) if given else generate(HandBuiltSpec(), tmp_path_factory.mktemp("models"))
+    return Path(given) if given else generate(HandBuiltSpec(), session_cache / "models")
 
 
 @pytest.fixture

@@ -33,7 +33,8 @@ SCRIPTS = {
     "slow": "takes 2.5 s for a request; /slots shows progress",
     "refuse": "answers a request with an error",
     "log-flood": "writes 40 MB to its log, and goes on",
-    "immortal": "ignores SIGTERM",
+    "polite": "says so when SIGTERM comes, takes 0.5 s to save its work, and ends with exit code 0",
+    "immortal": "says so when SIGTERM comes, and goes on",
     "parent": "starts a process of its own and ignores SIGTERM",
 }
 
@@ -111,6 +112,18 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
+def write_line(line: str) -> None:
+    """Straight to the log: a signal may come while `say` is writing."""
+    os.write(1, line.encode() + b"\n")
+
+
+def save_and_end(*_: object) -> None:
+    write_line("SIGTERM: saving")
+    time.sleep(0.5)
+    write_line("saved")
+    os._exit(0)
+
+
 def prepare(script: str) -> None:
     """What happens before the address is known."""
     if script == "exit-0-early":
@@ -125,9 +138,12 @@ def prepare(script: str) -> None:
         time.sleep(3600)
     if script == "slow-start":
         time.sleep(0.7)
-    if script in ("immortal", "parent"):
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    if script == "polite":
+        signal.signal(signal.SIGTERM, save_and_end)
+    if script == "immortal":
+        signal.signal(signal.SIGTERM, lambda *_: write_line("SIGTERM: ignored"))
     if script == "parent":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
         child = subprocess.Popen(["sleep", "3600"])
         say(f"child {child.pid}")
     if script == "log-flood":

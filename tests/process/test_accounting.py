@@ -10,6 +10,7 @@ import pytest
 from pytest_ngram.engine import decodes, log_reader
 from pytest_ngram.engine.client import Client, CompletionRequest
 from pytest_ngram.engine.process import EngineProcess
+from pytest_ngram.errors import EngineError
 
 Starter = Callable[..., EngineProcess]
 
@@ -94,7 +95,9 @@ def test_prompt_decodes_can_be_computed(
 
 @pytest.mark.parametrize("n_max", [1, 3])
 def test_ubatch_limit_of_drafts(start_embedded: Starter, n_max: int) -> None:
-    """-ub 2 + n_max is enough for draft-mtp on a hybrid model, and one less aborts the server."""
+    """-ub 2 + n_max is enough for draft-mtp on a hybrid model; with one less the server aborts."""
     start_embedded("--spec-draft-n-max", str(n_max), "-ub", str(n_max + 2), spec="draft-mtp")
-    with pytest.raises(Exception, match="-ub is too small"):
+    with pytest.raises(EngineError, match="-ub is too small") as caught:
         start_embedded("--spec-draft-n-max", str(n_max), "-ub", str(n_max + 1), spec="draft-mtp")
+    assert caught.value.outcome == "refused"
+    assert "signal SIGABRT (6)" in caught.value.checked

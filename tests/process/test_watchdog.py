@@ -5,15 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import threading
-import time
 from collections.abc import Callable
 
 import pytest
 
 from pytest_ngram.engine import exits
-from pytest_ngram.engine.client import Client, CompletionRequest, CompletionResult
+from pytest_ngram.engine.client import Client, CompletionRequest, CompletionResult, Slot
 from pytest_ngram.engine.process import EngineProcess
-from pytest_ngram.engine.watchdog import Progress, Watchdog, guarded
+from pytest_ngram.engine.watchdog import Progress, guarded
 from pytest_ngram.errors import EngineError
 
 Starter = Callable[..., EngineProcess]
@@ -31,12 +30,10 @@ def ask(server: EngineProcess) -> Callable[[], CompletionResult]:
 
 @pytest.mark.parametrize("script", ["hang", "deaf"])
 def test_no_progress_is_a_hang(start_faulty: Starter, script: str) -> None:
-    """A server without progress for N seconds is ended; the blocked request returns as `hang`."""
+    """A server without progress for N seconds is ended, though it would answer in an hour: `hang`."""
     server = start_faulty(script)
-    begin = time.monotonic()
     with pytest.raises(EngineError, match="no progress for 1 s") as caught:
         guarded(server, ask(server), no_progress_s=1.0, first_poll_s=0.1, poll_s=0.2)
-    assert time.monotonic() - begin < 5
     assert caught.value.outcome == "hang"
     assert not server.alive()
     assert ("never answered" in caught.value.checked[0]) == (script == "deaf")
@@ -61,14 +58,12 @@ def test_slow_progress_is_no_hang(start_faulty: Starter) -> None:
     ],
 )
 def test_death_in_a_request_is_a_crash(start_faulty: Starter, script: str, code: str) -> None:
-    """A server that dies in a request ends it at once, as `crash` with the exit code or the signal's name."""
+    """A server that dies ends its request by that, hours ahead of the watchdog: `crash`, and not by us."""
     server = start_faulty(script)
-    begin = time.monotonic()
     with pytest.raises(EngineError, match="ended while running") as caught:
-        guarded(server, ask(server), no_progress_s=60)
-    assert time.monotonic() - begin < 3
+        guarded(server, ask(server), no_progress_s=36_000, first_poll_s=36_000)
     assert caught.value.outcome == "crash"
-    assert code in caught.value.checked
+    assert code in caught.value.checked  # to the letter: "sent by us" would follow
 
 
 def test_kill_with_oom_evidence_is_oom(start_faulty: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,16 +86,22 @@ def test_refused_request_leaves_the_server(start_faulty: Starter) -> None:
     assert server.alive()
 
 
-def test_short_request_is_never_polled(start_faulty: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing asks `/slots` within the first second of a request, and the watching costs next to nothing."""
-    server = start_faulty("ok")
-    monkeypatch.setattr(Client, "slots", lambda self: pytest.fail("polled"))
-    begin = time.monotonic()
-    with Watchdog(server) as dog:
-        time.sleep(0.05)
-    assert time.monotonic() - begin < 0.3
-    assert dog.last is None
-    assert dog.hang is None
+@pytest.mark.parametrize(("first_poll_s", "polled"), [(36_000.0, False), (0.1, True)])
+def test_a_request_is_not_polled_before_its_time(
+    start_faulty: Starter, monkeypatch: pytest.MonkeyPatch, first_poll_s: float, polled: bool
+) -> None:
+    """Nothing asks `/slots` before `first_poll_s`, and a request that ends sooner does not wait for it."""
+    server = start_faulty("slow")
+    polls: list[str] = []
+    ask_slots = Client.slots
+
+    def counted(client: Client) -> tuple[Slot, ...]:
+        polls.append("poll")
+        return ask_slots(client)
+
+    monkeypatch.setattr(Client, "slots", counted)
+    guarded(server, ask(server), no_progress_s=36_000, first_poll_s=first_poll_s, poll_s=0.1)
+    assert bool(polls) == polled
 
 
 def test_stopped_embedded_server_is_a_hang(start_embedded: Starter) -> None:

@@ -3,12 +3,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import xllamacpp
 
 from pytest_ngram.engine import embedded, flags
 from pytest_ngram.engine.flag_table import FLAGS, Flag
 from pytest_ngram.errors import EngineError
-
-xllamacpp = pytest.importorskip("xllamacpp")
 
 
 def params_of(line: str) -> Any:

@@ -1,0 +1,150 @@
+"""What the stand-ins of `tests/process` stand for: a native llama-server keeps every promise made of it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pytest_ngram.engine import capabilities, listening, process, url
+from pytest_ngram.engine.binary import BinaryProcess
+from pytest_ngram.engine.build import OF_FLAGS, OF_REQUESTS
+from pytest_ngram.engine.client import Client, CompletionRequest
+from pytest_ngram.engine.command import server_argv
+from pytest_ngram.engine.flag_table import FLAGS
+from pytest_ngram.errors import EngineError
+
+Starter = Callable[..., BinaryProcess]
+
+REQUEST = CompletionRequest(prompt=(300, 301, 302), n_predict=40, temperature=0, seed=1)
+
+
+def test_binary_says_what_it_has(program: Path, cache_dir: Path) -> None:
+    """Its --help is read whole: types, every name of a capability, every flag of the embedded engine."""
+    build = capabilities.probe_binary(program, cache_dir)
+    assert {"draft-mtp", "ngram-simple", "ngram-map-k", "ngram-mod", "ngram-cache"} <= set(build.spec_types)
+    assert set(build.capabilities) == set(OF_FLAGS)
+    assert build.capabilities["n-cpu-moe"]
+    known = {name for flag in build.flags for name in flag.names}
+    newer = {  # than b10434
+        "--spec-synth-len", "--spec-synth-rates", "--spec-draft-sampling",
+        "--lazy-mode", "--kv-unified-per-slot",
+    }  # fmt: skip
+    missing = {flag.names[0] for flag in FLAGS if not known & set(flag.names)} - newer
+    assert not missing
+
+
+def test_answer_is_asked_for_once(program: Path, cache_dir: Path) -> None:
+    """The second question is answered from the cache, in a hundredth of a second."""
+    capabilities.probe_binary(program, cache_dir)
+    begin = time.monotonic()
+    capabilities.probe_binary(program, cache_dir)
+    assert time.monotonic() - begin < 0.1
+
+
+def test_counters_and_log_lines_are_read(start_native: Starter) -> None:
+    """A request that drafts shows every counter and every log line that we read."""
+    server = start_native(spec="draft-mtp")
+    with Client(server.url) as client:
+        seen = capabilities.probe_server(client, server.log_path)
+    assert seen == dict.fromkeys((*OF_REQUESTS, "metrics", "slots"), True)
+
+
+def test_hash_covers_the_libraries(start_native: Starter, program: Path) -> None:
+    """The hash is over the binary and llama.cpp's libraries as the running server has mapped them."""
+    server = start_native()
+    names = [path.name for path in server._code]
+    assert program.name in names
+    assert any("ggml" in name for name in names)
+    assert not any(name.startswith(("libc.", "libstdc++")) for name in names)
+    assert server.describe().binary_sha256 is not None
+
+
+def test_same_tokens_as_the_embedded_engine(start_native: Starter, model_path: Path, tmp_path: Path) -> None:
+    """On the hand-built model, whose greedy text has no near-ties, both kinds of engine agree."""
+    native = start_native(spec="draft-mtp")
+    argv = server_argv(model_path, model_flags=["-t", "1"])
+    with (
+        process.start(argv, log_path=tmp_path / "embedded.log") as embedded,
+        Client(native.url) as one,
+        Client(embedded.url) as other,
+    ):
+        assert one.completion(REQUEST).tokens == other.completion(REQUEST).tokens
+
+
+def test_flags_that_the_embedded_engine_lacks(start_native: Starter) -> None:
+    """Flags of the binary alone are taken by it."""
+    server = start_native(extra=("--n-cpu-moe", "999", "-ngl", "0"))
+    assert psutil.Process(server.pid).cmdline()[-4:] == ["--n-cpu-moe", "999", "-ngl", "0"]
+
+
+def test_quiet_server_is_found_by_its_socket(start_native: Starter) -> None:
+    """At -lv 0 the log does not say where it listens; its socket does."""
+    server = start_native("-lv", "0")
+    assert listening.url_in_log(server.log_path) is None
+    with Client(server.url) as client:
+        assert client.health()
+
+
+def test_missing_table_aborts_and_is_explained(start_native: Starter, tmp_path: Path) -> None:
+    """An abort is explained by its log line, and no debugger holds it up."""
+    begin = time.monotonic()
+    with pytest.raises(EngineError, match="table") as caught:
+        start_native(spec="ngram-cache", extra=("-lcs", str(tmp_path / "none.bin")))
+    assert "signal SIGABRT (6)" in caught.value.checked
+    assert time.monotonic() - begin < 5
+
+
+def test_wrong_value_is_said(start_native: Starter) -> None:
+    """What the binary says of a wrong value is in the error itself."""
+    with pytest.raises(EngineError, match="q9_9") as caught:
+        start_native(extra=("-ctk", "q9_9"))
+    assert caught.value.outcome == "refused"
+
+
+def test_sigterm_ends_it_quickly(start_native: Starter) -> None:
+    """It ends by itself at SIGTERM, with exit code 0."""
+    server = start_native()
+    begin = time.monotonic()
+    server.stop()
+    assert time.monotonic() - begin < 3
+    assert server.exit_code == 0
+
+
+def test_url_of_a_native_server(start_native: Starter, model_path: Path) -> None:
+    """A native server tells of itself what a URL engine compares."""
+    server = start_native(spec="draft-mtp")
+    seen = url.connect(server.url).seen
+    assert seen.spec_types == ("draft-mtp",)
+    url.check_start(server_argv(model_path, spec_types=["draft-mtp"]), seen)
+
+
+PARENT = """
+import time
+from pathlib import Path
+from pytest_ngram.engine import binary
+argv = ["-m", {model!r}, "-t", "1", "-c", "512", "--port", "0", "--host", "127.0.0.1"]
+server = binary.start(argv, program=Path({program!r}), log_path=Path({log!r}), cache_dir=Path({cache!r}))
+print(server.pid, flush=True)
+time.sleep(60)
+"""
+
+
+def test_none_after_a_killed_parent(program: Path, model_path: Path, cache_dir: Path, tmp_path: Path) -> None:
+    """SIGKILL of the process that started it ends the server."""
+    log, cache = str(tmp_path / "server.log"), str(cache_dir)
+    code = PARENT.format(model=str(model_path), program=str(program), log=log, cache=cache)
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert psutil.pid_exists(pid)
+        parent.kill()
+    deadline = time.monotonic() + 5
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline, f"the server {pid} outlived its parent"
+        time.sleep(0.02)
