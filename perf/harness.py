@@ -5,6 +5,7 @@ Runs the hand-built model's cells and prints, for each goal, what was measured a
 * session wall - server loads - request walls <= 0.5 s + 50 ms per cell + 2 % of the session
 * `pytest-ngram --help` <= 0.2 s
 * the plugin adds <= 30 ms to `pytest --version --version` in an unrelated project
+* the embedded server ends <= 0.3 s after it is told to
 """
 
 from __future__ import annotations
@@ -19,7 +20,12 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from pytest_ngram.engine import process
+from pytest_ngram.engine.command import server_argv
+from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
+
 ROOT = Path(__file__).parent.parent
+MATRIX = ROOT / "bench" / "matrix.yaml"
 REPEATS = 11
 
 
@@ -28,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", default="tiny-moe,deep-moe", help="models of bench/matrix.yaml")
     models = parser.parse_args().models
-    met = [session_cost(models), help_cost(), plugin_cost()]
+    met = [session_cost(models), help_cost(), plugin_cost(), stop_cost()]
     return 0 if all(met) else 1
 
 
@@ -36,10 +42,13 @@ def session_cost(models: str) -> bool:
     """Measure the cells twice, so that generated models are in the cache, and account for the second run."""
     with tempfile.TemporaryDirectory() as folder:
         saved = Path(folder) / "run.json"
-        command = ["pytest", "bench", "-q", f"--ngram-models={models}", f"--benchmark-json={saved}"]
-        for _ in range(2):
+        # the root is the folder too: logs and whatever else a run leaves go with it
+        command = ["pytest", "bench", "-q", f"--rootdir={folder}", f"--ngram-matrix={MATRIX}"]
+        command += [f"--ngram-models={models}", f"--benchmark-json={saved}"]
+        for number in range(2):
             begin_s = time.perf_counter()
-            subprocess.run([*command], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+            journal = f"--ngram-journal={folder}/journal-{number}.jsonl"
+            subprocess.run([*command, journal], cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
             wall_s = time.perf_counter() - begin_s
         data = json.loads(saved.read_text())
     run = data["ngram"]["run"]
@@ -72,6 +81,19 @@ def plugin_cost() -> bool:
     without_s, with_s = (statistics.median(times) for times in zip(*pairs, strict=True))
     print(f"pytest --version --version: {without_s:.3f} s without, {with_s:.3f} s with the plugin")
     return _verdict("plugin", with_s - without_s, 0.03)
+
+
+def stop_cost() -> bool:
+    """Start the small model's server, and take the time of its end."""
+    times = []
+    with tempfile.TemporaryDirectory() as folder:
+        argv = server_argv(generate(HandBuiltSpec(), Path(folder)), model_flags=["-t", "1"])
+        for _ in range(REPEATS):
+            server = process.start(argv, log_path=Path(folder) / "server.log")
+            begin_s = time.perf_counter()
+            server.stop()
+            times.append(time.perf_counter() - begin_s)
+    return _verdict("end of a server", statistics.median(times), 0.3)
 
 
 def _median_s(command: Sequence[str]) -> float:

@@ -28,6 +28,8 @@ FIRST_LINES = 5
 NO_ROLE = "(none)"
 _GZIP_MAGIC = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
+# The second is what msgspec before 0.23 raises for bytes that are not UTF-8.
+_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
 
 
 class _Line(msgspec.Struct, gc=False):
@@ -116,7 +118,7 @@ class _Tally:
         text = raw.removeprefix(_BOM) if self.lines == 1 else raw
         try:
             line = _DECODER.decode(text)
-        except msgspec.DecodeError:
+        except _UNDECODABLE:
             self._take_unusable(text)
             return
         except RecursionError:
@@ -208,10 +210,11 @@ def _why(text: bytes) -> str:
     """Name what is wrong with a line that did not decode; slow, and only for such lines."""
     try:
         text.decode("utf-8")
-        line = msgspec.json.decode(text)
     except UnicodeDecodeError:
         return "not UTF-8"
-    except (msgspec.DecodeError, RecursionError):
+    try:
+        line = msgspec.json.decode(text)
+    except (*_UNDECODABLE, RecursionError):
         return "not JSON"
     return _why_fields(line) if isinstance(line, dict) else "not an object"
 

@@ -11,6 +11,7 @@ from pytest_ngram.matrix.spec import GenerateSpec, MatrixSpec
 from pytest_ngram.measure import sources
 from pytest_ngram.models.gguf_file import ModelFacts, inspect, record_model
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
+from pytest_ngram.models.hashes import model_sha256
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class Models:
         if name not in self._opened:
             path = self._path(name)
             facts = inspect(path)
-            sha256 = file_sha256(path, self._cache)
+            sha256 = model_sha256(facts, lambda shard: file_sha256(shard, self._cache))
             self._opened[name] = Model(path, facts, record_model(facts, sha256))
         return self._opened[name]
 

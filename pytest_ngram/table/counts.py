@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pytest_ngram.errors import TableError
-from pytest_ngram.table import COUNT_LIMIT, INT32_MAX, Counts, Longs
+from pytest_ngram.table import COUNT_LIMIT, INT32_MAX, Counts, Ids, Longs
 
 # Three ids packed into one int64 sort as one number; 21 bits hold every vocabulary in use (262 144 is 18).
 ID_BITS = 21
@@ -58,14 +58,7 @@ def count_bigrams(messages: Iterable[Sequence[int]], *, chunk_tokens: int = CHUN
             runs.append(_merge_runs(runs.pop(), runs.pop()))
     while len(runs) > 1:
         runs.append(_merge_runs(runs.pop(), runs.pop()))
-    run = runs[0] if runs else _Run(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    mask = ID_LIMIT - 1
-    return Counts(
-        (run.packed >> (2 * ID_BITS)).astype(np.int32),
-        (run.packed >> ID_BITS & mask).astype(np.int32),
-        (run.packed & mask).astype(np.int32),
-        run.seen,
-    )
+    return _unpack(runs[0] if runs else _Run(np.zeros(0, np.int64), np.zeros(0, np.int64)))
 
 
 def _chunks(messages: Iterable[Sequence[int]], chunk_tokens: int) -> Iterator[tuple[Longs, Longs]]:
@@ -82,20 +75,45 @@ def _chunks(messages: Iterable[Sequence[int]], chunk_tokens: int) -> Iterator[tu
 
 
 def _count_chunk(ids: Longs, lengths: Longs) -> _Run:
-    low, high = int(ids.min()), int(ids.max())
-    if low < 0 or high >= ID_LIMIT:
-        raise TableError(
-            f"token id {low if low < 0 else high} cannot be counted",
-            checked=[f"ids of this chunk: {low} to {high}; allowed: 0 to {ID_LIMIT - 1}"],
-            fix="let the tokenizer of the model that the table is for make the ids",
-        )
+    _require_packable(ids)
     inside = np.ones(max(len(ids) - 2, 0), np.bool_)
     # The last two tokens of a message begin no triple of their own message.
     ends = np.cumsum(lengths)
     seams = np.concatenate((ends - 1, ends - 2))
     inside[seams[(seams >= 0) & (seams < len(inside))]] = False
-    packed = (ids[:-2] << (2 * ID_BITS) | ids[1:-1] << ID_BITS | ids[2:])[inside]
+    packed = _packed(ids[:-2], ids[1:-1], ids[2:])[inside]
     return _Run(*np.unique(packed, return_counts=True))
+
+
+def _require_packable(ids: Ids | Longs) -> None:
+    low, high = int(ids.min(initial=0)), int(ids.max(initial=0))
+    if low < 0 or high >= ID_LIMIT:
+        raise TableError(
+            f"token id {low if low < 0 else high} cannot be counted",
+            checked=[f"ids that came with it: {low} to {high}; allowed: 0 to {ID_LIMIT - 1}"],
+            fix="let the tokenizer of the model that the table is for make the ids",
+        )
+
+
+def _packed(key_a: Longs, key_b: Longs, third: Longs) -> Longs:
+    return key_a << (2 * ID_BITS) | key_b << ID_BITS | third
+
+
+def _pack(counts: Counts) -> _Run:
+    ids = (counts.key_a, counts.key_b, counts.third)
+    for column in ids:
+        _require_packable(column)
+    return _Run(_packed(*(column.astype(np.int64) for column in ids)), counts.count)
+
+
+def _unpack(run: _Run) -> Counts:
+    mask = ID_LIMIT - 1
+    return Counts(
+        (run.packed >> (2 * ID_BITS)).astype(np.int32),
+        (run.packed >> ID_BITS & mask).astype(np.int32),
+        (run.packed & mask).astype(np.int32),
+        run.seen,
+    )
 
 
 def _merge_runs(left: _Run, right: _Run) -> _Run:
@@ -114,18 +132,11 @@ def merge(left: Counts, right: Counts) -> Counts:
     """Add up two sets of counts: {(1 2)→3: 2} and {(1 2)→3: 1, (1 2)→4: 1} make {(1 2)→3: 3, (1 2)→4: 1}.
 
     The same sums as `llama-lookup-merge`, in int64: cap them before they are written.
+
+    Raises:
+        TableError: an id is below 0 or needs more than 21 bits.
     """
-    key_a = np.concatenate((left.key_a, right.key_a))
-    key_b = np.concatenate((left.key_b, right.key_b))
-    third = np.concatenate((left.third, right.third))
-    order = np.lexsort((third, key_b, key_a))
-    both = Counts(key_a, key_b, third, np.concatenate((left.count, right.count))).where(order)
-    if not both.pairs:
-        return both
-    new = (np.diff(both.key_a) != 0) | (np.diff(both.key_b) != 0) | (np.diff(both.third) != 0)
-    starts = np.concatenate(([0], np.flatnonzero(new) + 1))
-    count = np.add.reduceat(both.count, starts)
-    return Counts(both.key_a[starts], both.key_b[starts], both.third[starts], count)
+    return _unpack(_merge_runs(_pack(left), _pack(right)))
 
 
 def prune(counts: Counts, *, top_k: int, min_count: int, min_share: float) -> Counts:

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from pytest_ngram.options import CACHE_VARIABLE, cache_folder
-
-CELLS = Path(__file__).parents[2] / "bench" / "test_cells.py"
+ROOT = Path(__file__).parents[2]
+CELLS = ROOT / "bench" / "test_cells.py"
 
 MATRIX = """
 version: 1
@@ -40,8 +39,9 @@ prompts:
 class Project:
     """A folder with `bench/`, and how to run pytest in it."""
 
-    def __init__(self, pytester: pytest.Pytester) -> None:
+    def __init__(self, pytester: pytest.Pytester, cache: Path) -> None:
         self.pytester = pytester
+        self.cache = cache
         self.path = pytester.path
         self.bench = self.path / "bench"
         self.bench.mkdir()
@@ -76,13 +76,8 @@ class Project:
         return path
 
 
-@pytest.fixture(scope="session")
-def shared_cache() -> Path:
-    """The user's own cache: models are generated once, not once a test."""
-    return cache_folder()
-
-
 @pytest.fixture
-def project(shared_cache: Path, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Project:
-    monkeypatch.setenv(CACHE_VARIABLE, str(shared_cache))
-    return Project(pytester)
+def project(session_cache: Path, pytester: pytest.Pytester) -> Project:
+    """A project of its own. Models and hashes are the session's; tables are built anew by each test."""
+    shutil.rmtree(session_cache / "tables", ignore_errors=True)
+    return Project(pytester, session_cache)

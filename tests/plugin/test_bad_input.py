@@ -10,8 +10,6 @@ import pytest
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from conftest import Project
 
 LINE = (
@@ -44,6 +42,7 @@ def with_table(project: Project) -> Project:
         ("{path: words.yaml}", "{path: wrods.yaml}", "prompt set 'words' cannot be read"),
         ('warmup: "the model"', 'warmup: "model token"', "matrix.yaml: warmup: is part of prompt 'word-en'"),
         ("blocks: 1", "blocks: one", "matrix.yaml: profiles.smoke.blocks: "),
+        ("-t 1", "-t 1 --threds 2", "matrix.yaml: models.tiny with configs.none: --threds is not a flag"),
     ],
 )
 def test_a_wrong_matrix_stops_the_run(project: Project, old: str, new: str, expected: str) -> None:
@@ -95,9 +94,9 @@ def test_a_file_that_is_no_model_is_refused(project: Project, content: bytes | N
     assert not list((project.path / ".ngram").rglob("*.log"))
 
 
-def test_a_truncated_model_is_refused(project: Project, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_truncated_model_is_refused(project: Project) -> None:
     """A download that broke off is told by the bytes that are missing."""
-    whole = generate(HandBuiltSpec(), tmp_path_factory.mktemp("models"))
+    whole = generate(HandBuiltSpec(), project.cache / "models")
     (project.bench / "half.gguf").write_bytes(whole.read_bytes()[:-1000])
     project.edit("generate: {target: 0.7}", "path: half.gguf")
     result = project.run("-k", "mtp1")
@@ -183,10 +182,10 @@ def test_a_corrupt_table_never_reaches_the_server(with_table: Project, data: byt
     assert expected in result.stdout.str()
 
 
-def test_a_table_of_another_vocabulary_is_refused(with_table: Project, shared_cache: Path) -> None:
+def test_a_table_of_another_vocabulary_is_refused(with_table: Project) -> None:
     """llama.cpp would load it silently; the manifest tells."""
     with_table.measure("-k", "cache")
-    table = max((shared_cache / "tables").glob("*.lcs"), key=lambda path: path.stat().st_mtime)
+    (table,) = (with_table.cache / "tables").glob("*.lcs")
     ready_table(with_table, table.read_bytes())
     manifest = table.with_suffix(".json").read_text()
     vocabulary = manifest.split('"vocab_sha256":')[1].split('"')[1]

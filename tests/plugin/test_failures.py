@@ -86,6 +86,7 @@ def test_a_failed_cell_is_shown_as_one(project: Project) -> None:
 def test_a_missing_model_fails_its_cells_and_no_others(project: Project) -> None:
     """The other models are measured; the missing one's cells are refused and listed in the JSON."""
     project.edit("models:\n", "models:\n  gone: {path: gone.gguf, configs: [none]}\n")
+    project.run("--collect-only").stdout.fnmatch_lines(["*warning: models.gone: *gone.gguf is not there; *"])
     data = project.measure("-k", "none", exit_code=1)
     failed = run_from_builtins(data["ngram"]).failed_cells
     assert {record.cell.model for record in failed} == {"gone"}
@@ -111,22 +112,33 @@ def test_a_micro_batch_too_small_for_the_draft_is_found_before_the_server_starts
     assert not list((project.path / ".ngram").rglob("*.log"))
 
 
-def test_an_unknown_flag_is_refused(project: Project) -> None:
-    """A flag that the engine does not know is an error, never ignored."""
-    project.edit("-t 1", "-t 1 --threds 2")
-    result = project.run("-k", "mtp1")
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(["*--threds*"])
-
-
 def test_a_context_that_needs_more_memory_than_there_is(project: Project) -> None:
-    """The anonymous need exceeds what is free: refused with both numbers, unless forced."""
+    """The anonymous need exceeds what is free: refused with both numbers, and no server is started."""
     project.edit("-c 4096", "-c 2000000000")
     result = project.run("-k", "mtp1")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
         ["*the server needs * GiB of its own, * GiB are available*", "*--ngram-force*"]
     )
+    assert not list((project.path / ".ngram").rglob("*.log"))
+
+
+SCARCE = """
+from pytest_ngram.measure import host
+host.available_bytes = lambda: 2**20
+"""
+
+
+def test_a_start_can_be_forced(project: Project) -> None:
+    """On a host that says it has 1 MiB the start is refused; with --ngram-force it is warned of and made."""
+    (project.path / "conftest.py").write_text(SCARCE)
+    refused = project.run("-k", "mtp1")
+    assert refused.ret == 1
+    refused.stdout.fnmatch_lines(["*EngineError: the server needs * 0.00 GiB are available*", "*2 refused"])
+    assert not list((project.path / ".ngram").rglob("*.log"))
+    forced = project.run("-k", "mtp1", "--ngram-force")
+    forced.assert_outcomes(passed=2, deselected=6)
+    forced.stdout.fnmatch_lines(["warning: *the server needs * GiB of its own, 0.00 GiB are available"])
 
 
 def test_a_disk_that_is_full_loses_nothing(project: Project) -> None:
@@ -155,7 +167,7 @@ def test_a_journal_that_cannot_be_written_stops_the_run(project: Project) -> Non
     assert "INTERNALERROR" not in result.stdout.str()
 
 
-def test_no_engine_is_said_once_and_clearly(project: Project) -> None:
+def test_no_engine_is_said_clearly(project: Project) -> None:
     """Without an engine installed the error says what was looked for and what to install."""
     (project.path / "conftest.py").write_text("import sys; sys.modules['xllamacpp'] = None")
     result = project.run("-k", "mtp1")

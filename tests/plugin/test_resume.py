@@ -6,7 +6,7 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from pytest_ngram.measure.journal import read
 if TYPE_CHECKING:
     from conftest import Project
 
-DEADLINE_S = 60.0
+Wait = Callable[..., None]
 
 
 def start(project: Project, *options: str) -> subprocess.Popen[bytes]:
@@ -29,25 +29,15 @@ def start(project: Project, *options: str) -> subprocess.Popen[bytes]:
         )
 
 
-def wait_for_cells(project: Project, count: int) -> None:
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        journals = list((project.path / ".ngram").glob("journal-*.jsonl"))
-        if journals and journals[0].read_bytes().count(b'"kind":"cell"') >= count:
-            return
-        time.sleep(0.01)
-    raise AssertionError((project.path / "out.txt").read_text())
+def cells_measured(project: Project) -> int:
+    journals = list((project.path / ".ngram").glob("journal-*.jsonl"))
+    return journals[0].read_bytes().count(b'"kind":"cell"') if journals else 0
 
 
-def children(pid: int) -> list[psutil.Process]:
-    found = psutil.Process(pid).children(recursive=True)
+def children(pid: int) -> list[int]:
+    found = [child.pid for child in psutil.Process(pid).children(recursive=True)]
     assert found, "a server should be running"
     return found
-
-
-def assert_gone(processes: list[psutil.Process]) -> None:
-    _gone, alive = psutil.wait_procs(processes, timeout=10)
-    assert alive == []
 
 
 @pytest.fixture
@@ -62,15 +52,15 @@ def long_project(project: Project) -> Project:
     ("number", "code"), [(signal.SIGINT, 2), (signal.SIGTERM, None), (signal.SIGKILL, None)]
 )
 def test_an_interrupted_run_leaves_no_process_and_can_go_on(
-    long_project: Project, number: signal.Signals, code: int | None
+    long_project: Project, number: signal.Signals, code: int | None, wait_for: Wait, assert_gone: Wait
 ) -> None:
     """Ctrl-C, a polite end, a kill: no server is left, nothing measured is lost, resume completes it."""
     process = start(long_project, "-k", "none or mtp1")
-    wait_for_cells(long_project, 3)
+    wait_for(lambda: cells_measured(long_project) >= 3, (long_project.path / "out.txt").read_text)
     servers = children(process.pid)
     os.kill(process.pid, number)
-    process.wait(timeout=30)
-    assert_gone(servers)
+    process.wait(timeout=60)
+    assert_gone(*servers)
     if code is not None:
         assert process.returncode == code
         assert (

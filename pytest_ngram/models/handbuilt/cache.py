@@ -9,12 +9,12 @@ from pathlib import Path
 
 from pytest_ngram.errors import ModelError
 from pytest_ngram.files import locked, remove_leftovers, replacing
-from pytest_ngram.models.gguf_file import file_sha256
 from pytest_ngram.models.handbuilt.dial import Dialled, Simulation, dial
 from pytest_ngram.models.handbuilt.rule import Rule, rule_of_seed
 from pytest_ngram.models.handbuilt.spec import HandBuiltSpec, generator_id
 from pytest_ngram.models.handbuilt.trunk import build_weights
 from pytest_ngram.models.handbuilt.writer import write_gguf
+from pytest_ngram.models.hashes import file_sha256
 
 _LOG = logging.getLogger(__name__)
 _LOCK_TIMEOUT_S = 600.0  # the deepest model takes seconds

@@ -11,6 +11,27 @@ import pytest
 
 Write = Callable[..., Path]
 
+NUMBERS = {
+    "block_count": 2,
+    "context_length": 512,
+    "embedding_length": 32,
+    "attention.head_count": 4,
+    "attention.head_count_kv": 2,
+}
+
+
+def add_tensors(writer: gguf.GGUFWriter) -> None:
+    for layer in range(2):
+        writer.add_tensor(f"blk.{layer}.attn_k.weight", np.zeros((16, 32), np.float16))
+    writer.add_tensor("output_norm.weight", np.ones(32, np.float32))
+
+
+def write_to(writer: gguf.GGUFWriter) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
 
 @pytest.fixture
 def write_gguf(tmp_path: Path) -> Write:
@@ -24,30 +45,17 @@ def write_gguf(tmp_path: Path) -> Write:
         skip: tuple[str, ...] = (),
         extra: Callable[[gguf.GGUFWriter], object] = lambda writer: None,
     ) -> Path:
-        path = tmp_path / name
-        writer = gguf.GGUFWriter(path, "llama")
+        writer = gguf.GGUFWriter(tmp_path / name, "llama")
         writer.add_name("Small")
-        for key, value in {
-            "block_count": 2,
-            "context_length": 512,
-            "embedding_length": 32,
-            "attention.head_count": 4,
-            "attention.head_count_kv": 2,
-        }.items():
-            if key not in skip:
-                writer.add_uint32(f"llama.{key}", value)
+        for key in [key for key in NUMBERS if key not in skip]:
+            writer.add_uint32(f"llama.{key}", NUMBERS[key])
         if "tokens" not in skip:
             writer.add_token_list(list(tokens))
         if template is not None:
             writer.add_chat_template(template)
         extra(writer)
-        for layer in range(2):
-            writer.add_tensor(f"blk.{layer}.attn_k.weight", np.zeros((16, 32), np.float16))
-        writer.add_tensor("output_norm.weight", np.ones(32, np.float32))
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        return path
+        add_tensors(writer)
+        write_to(writer)
+        return tmp_path / name
 
     return write

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import gguf
@@ -12,7 +13,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pytest_ngram.errors import ModelError
-from pytest_ngram.models.gguf_file import file_sha256, inspect, record_model
+from pytest_ngram.models.gguf_file import inspect, record_model
+from pytest_ngram.models.hashes import file_sha256, model_sha256
 
 
 def test_facts_of_a_dense_model(write_gguf):
@@ -180,3 +182,27 @@ def test_shards_are_read_together_from_the_first(write_gguf):
     error = bad(second)
     assert "shard 2 of 2" in error.cause
     assert "m-00001-of-00002.gguf" in error.fix
+
+
+def test_the_hash_of_a_model_covers_every_shard(write_gguf):
+    """One file: its own hash. Split: a change in any shard, or of their order, is another model."""
+    whole = write_gguf()
+    assert model_sha256(inspect(whole)) == hashlib.sha256(whole.read_bytes()).hexdigest()
+    first, second = (write_gguf(f"m-0000{n + 1}-of-00002.gguf", extra=shard(n, 2)) for n in range(2))
+    facts = inspect(first)
+    assert facts.shards == (first, second)
+    assert facts.path == first
+    lines = "".join(hashlib.sha256(path.read_bytes()).hexdigest() + "\n" for path in facts.shards)
+    found = model_sha256(facts)
+    assert found == hashlib.sha256(lines.encode()).hexdigest()
+    assert model_sha256(replace(facts, shards=facts.shards[::-1])) != found
+    second.write_bytes(second.read_bytes()[:-1] + b"!")
+    assert model_sha256(facts) != found
+
+
+def test_the_hash_of_a_file_may_come_from_elsewhere(write_gguf):
+    """Each shard is asked for once, in order, so that kept hashes can answer."""
+    facts = replace(inspect(write_gguf()), shards=(Path("a"), Path("b")))
+    asked = []
+    model_sha256(facts, lambda path: asked.append(path) or "0" * 64)
+    assert asked == [Path("a"), Path("b")]

@@ -12,7 +12,7 @@ from pytest_ngram.models.gguf_file import ModelFacts
 from pytest_ngram.models.memory import anonymous_need_bytes, kv_bytes, recurrent_bytes
 
 SMOLLM2 = ModelFacts(
-    path=Path("smollm2.gguf"),
+    shards=(Path("smollm2.gguf"),),
     name="SmolLM2-135M",
     arch="llama",
     size_bytes=98_362_432,

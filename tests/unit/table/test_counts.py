@@ -99,6 +99,17 @@ def test_merge_adds_up(left: dict[Triple, int], right: dict[Triple, int]) -> Non
     assert merged.equals(merge(from_dict(right), from_dict(left)))
 
 
+@pytest.mark.parametrize("bad", [-1, 2**21])
+@pytest.mark.parametrize("column", [0, 1, 2])
+def test_an_id_that_cannot_be_packed_is_not_merged(bad: int, column: int) -> None:
+    """Merging refuses what counting refuses, in each of the three columns."""
+    triple = [1, 2, 3]
+    triple[column] = bad
+    a, b, third = triple
+    with pytest.raises(TableError, match=f"token id {bad} cannot be counted"):
+        merge(from_dict({(0, 0, 0): 1}), from_dict({(a, b, third): 1}))
+
+
 @given(COUNTERS, st.integers(1, 4), st.integers(1, 40), st.sampled_from([0.0, 0.07, 0.25, 0.5, 1.0]))
 @settings(deadline=None)
 def test_prune_keeps_what_its_rule_says(
