@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pytest_ngram.files import write_whole
+from pytest_ngram.models import hashes
 
 
 def file_sha256(path: Path, cache_dir: Path | None) -> str:
@@ -24,8 +25,7 @@ def file_sha256(path: Path, cache_dir: Path | None) -> str:
     known = _load(kept)
     if known is not None:
         return known
-    with path.open("rb") as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()
+    digest = hashes.file_sha256(path)
     if kept is not None:
         _store(kept, {"path": str(path), "sha256": digest})
     return digest

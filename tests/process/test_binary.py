@@ -13,7 +13,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -190,7 +189,7 @@ def test_wrong_argument_is_said(start_plain: Starter) -> None:
     assert caught.value.outcome == "refused"
 
 
-def test_script_that_does_not_become_the_server(tmp_path: Path) -> None:
+def test_script_that_does_not_become_the_server(tmp_path: Path, assert_gone: Callable[..., None]) -> None:
     """A script that starts the server beside itself is refused, and both are ended."""
     with pytest.raises(EngineError, match="instead of becoming it") as caught:
         binary.start(["--port", "0"], program=plain(tmp_path, "beside"), log_path=tmp_path / "x.log")
@@ -256,13 +255,6 @@ def test_program_that_cannot_be_asked(tmp_path: Path, body: str, outcome: str, s
     assert caught.value.outcome == outcome
 
 
-def assert_gone(pid: int) -> None:
-    deadline = time.monotonic() + 5
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline, f"the server {pid} outlived its test run"
-        time.sleep(0.02)
-
-
 PARENT = """
 import os, threading, time
 from pathlib import Path
@@ -285,7 +277,9 @@ time.sleep(60)
 
 
 @pytest.mark.parametrize("in_thread", [False, True], ids=["main thread", "a thread that ended"])
-def test_none_after_a_killed_parent(tmp_path: Path, in_thread: bool) -> None:
+def test_none_after_a_killed_parent(
+    tmp_path: Path, in_thread: bool, assert_gone: Callable[..., None]
+) -> None:
     """SIGKILL of the parent ends a program that watches nobody; the end of the starting thread does not."""
     script = tmp_path / "parent.py"
     script.write_text(
