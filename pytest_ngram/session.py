@@ -9,6 +9,8 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest_ngram
+from pytest_ngram.engine.factory import Factory
+from pytest_ngram.engine.select import choose
 from pytest_ngram.errors import RecordError
 from pytest_ngram.files import locked
 from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
@@ -33,19 +35,27 @@ class Session:
     Args:
         setup: the matrix and its cells.
         settings: what the user asked for.
+        factory: starts servers of the engine that the user chose.
         ledger: where results go.
         warn: called with what the user should know at once.
     """
 
-    def __init__(self, setup: Setup, settings: Settings, ledger: Ledger, warn: Callable[[str], None]) -> None:
+    def __init__(
+        self,
+        setup: Setup,
+        settings: Settings,
+        factory: Factory,
+        ledger: Ledger,
+        warn: Callable[[str], None],
+    ) -> None:
         self.setup = setup
         self.ledger = ledger
         self._models = Models(setup.matrix, setup.base, settings.cache)
         self._servers = Servers(
             setup.matrix,
             self._models,
+            factory,
             logs=settings.logs / f"{ledger.path.stem}-{os.getpid()}",
-            cache=settings.cache,
             force=settings.force,
             load_deadline_s=settings.load_deadline_s,
             first_serial=ledger.next_serial,
@@ -63,7 +73,9 @@ class Session:
     @classmethod
     def open(cls, settings: Settings, warn: Callable[[str], None]) -> Session:
         """Read the matrix and the journal to resume. Raises `NgramError`; starts nothing."""
-        setup = read_setup(settings.matrix, settings.profile, settings.models)
+        choice = choose(settings.llama_server, settings.engine_label)
+        factory = Factory(choice, cache_dir=settings.cache, warn=warn)
+        setup = read_setup(settings.matrix, settings.profile, settings.models, factory.vocabulary)
         header = Header(
             journal=JOURNAL,
             version=pytest_ngram.__version__,
@@ -79,7 +91,7 @@ class Session:
                 settings.logs.parent / f"journal-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
             ),
         )
-        return cls(setup, settings, ledger, warn)
+        return cls(setup, settings, factory, ledger, warn)
 
     def choose(self, cell_ids: Sequence[str]) -> None:
         """Say which cells the session will run, in order."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import PurePath
 
-from pytest_ngram.engine import flags
+from pytest_ngram.engine.vocabulary import EmbeddedFlags, Vocabulary
 from pytest_ngram.errors import EngineError
 
 # What a measurement needs, whatever the server's defaults: one slot, no prompt cache in RAM, no layers moved
@@ -28,6 +28,7 @@ def server_argv(
     table_path: str | PurePath | None = None,
     draft_model: str | PurePath | None = None,
     verbosity: int = VERBOSITY,
+    vocabulary: Vocabulary | None = None,
 ) -> tuple[str, ...]:
     """Return the command line, without the program.
 
@@ -39,29 +40,31 @@ def server_argv(
         table_path: static lookup table for `-lcs`.
         draft_model: GGUF file of the draft model for `-md`.
         verbosity: `-lv`, where neither model nor config sets it.
+        vocabulary: the flags that the engine takes; the embedded engine's where none is given.
 
     Flags of the model and the config take the place of `DEFAULTS`; a flag counts as the same in any of its
     spellings (`-c` and `--ctx-size`).
 
     Raises:
-        EngineError: outcome `refused`: a flag that `flags.parse` refuses, a flag that model and config both
+        EngineError: outcome `refused`: a flag that the vocabulary refuses, a flag that model and config both
             set to different values, or one that the run itself sets.
     """
+    known = vocabulary or EmbeddedFlags()
     types = [name for name in spec_types if name != "none"]
     own = ["-m", str(model_path), *FIXED]
     own += ["--spec-type", ",".join(types)] if types else []
     own += ["-lcs", str(table_path)] if table_path is not None else []
     own += ["-md", str(draft_model)] if draft_model is not None else []
-    by_run = flags.group(own)
-    by_model, by_config = flags.group(model_flags), flags.group(config_flags)
+    by_run = known.group(own)
+    by_model, by_config = known.group(model_flags), known.group(config_flags)
     for keys, whose in ((by_model, "the model's flags"), (by_config, "the config's flags")):
         _refuse_own(keys, by_run, whose)
-    _refuse_conflicts(model_flags, config_flags)
-    merged = flags.group([*DEFAULTS, "-lv", str(verbosity)]) | by_run | by_model | by_config
+    _refuse_conflicts(known, model_flags, config_flags)
+    merged = known.group(known.offered([*DEFAULTS, "-lv", str(verbosity)])) | by_run | by_model | by_config
     if "verbose" in merged:
         del merged["verbosity"]
     argv = tuple(word for words in merged.values() for word in words)
-    return flags.parse(argv).argv
+    return known.parse(argv).argv
 
 
 def _refuse_own(given: dict[str, tuple[str, ...]], by_run: dict[str, tuple[str, ...]], whose: str) -> None:
@@ -75,8 +78,8 @@ def _refuse_own(given: dict[str, tuple[str, ...]], by_run: dict[str, tuple[str, 
             )
 
 
-def _refuse_conflicts(model_flags: Sequence[str], config_flags: Sequence[str]) -> None:
-    model, config = flags.parse(model_flags).values, flags.parse(config_flags).values
+def _refuse_conflicts(known: Vocabulary, model_flags: Sequence[str], config_flags: Sequence[str]) -> None:
+    model, config = _values(known, model_flags), _values(known, config_flags)
     for key in model.keys() & config.keys():
         if model[key] != config[key]:
             raise EngineError(
@@ -88,3 +91,9 @@ def _refuse_conflicts(model_flags: Sequence[str], config_flags: Sequence[str]) -
                 ],
                 fix="set it in one of the two places",
             )
+
+
+def _values(known: Vocabulary, argv: Sequence[str]) -> dict[str, object]:
+    """Return typed values where they can be read, else the words after the flag."""
+    words = {key: words[1:] for key, words in known.group(argv).items()}
+    return {**words, **known.parse(argv).values}

@@ -41,6 +41,11 @@ class RunningEngine(Protocol):
         """Seconds from the start of the process until `/health` said ok."""
         ...
 
+    @property
+    def request_timeout_s(self) -> float | None:
+        """How long a completion may take: None where the watchdog can end the server instead."""
+        ...
+
     def alive(self) -> bool:
         """Whether the process still runs; True for a URL, whose end only a request can tell."""
         ...

@@ -30,7 +30,11 @@ def measure(server: Server, request: CompletionRequest, *, hang_after_s: float) 
     """
     before = server.client.metrics()
     begin_s = time.monotonic()
-    result = guarded(server.engine, lambda: server.client.completion(request), no_progress_s=hang_after_s)
+    result = guarded(
+        server.engine,
+        lambda: server.client.completion(request, timeout_s=server.engine.request_timeout_s),
+        no_progress_s=hang_after_s,
+    )
     wall_s = time.monotonic() - begin_s
     delta = _delta(before, server.client.metrics())
     log = server.logs.take()

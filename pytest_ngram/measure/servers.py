@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from pytest_ngram.engine import command, decodes, flags, preflight, process
+from pytest_ngram.engine import command, decodes, flags, preflight
 from pytest_ngram.engine.client import Client, CompletionRequest
-from pytest_ngram.engine.process import EngineProcess
+from pytest_ngram.engine.factory import Factory
+from pytest_ngram.engine.protocol import RunningEngine
+from pytest_ngram.engine.vocabulary import Vocabulary
 from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.matrix.plan import Start
@@ -45,7 +47,7 @@ class Kind:
     stateful: bool
     speculative: bool
     prompt_decodes: Callable[[int], int]
-    launch: Callable[[], EngineProcess]
+    launch: Callable[[], RunningEngine]
     warm_up: Callable[[Server], int]
 
 
@@ -144,8 +146,8 @@ class Servers:
     Args:
         matrix: the decoded matrix.
         models: opens its models.
+        factory: starts servers of the engine that the user chose.
         logs: a folder for the servers' logs.
-        cache: where the hash of an engine is kept.
         force: start although the memory that is surely needed exceeds what is free.
         load_deadline_s: how long a server may take until it is ready.
         first_serial: number of the first start; above 1 where a run is resumed.
@@ -157,9 +159,9 @@ class Servers:
         self,
         matrix: MatrixSpec,
         models: Models,
+        factory: Factory,
         *,
         logs: Path,
-        cache: Path,
         force: bool = False,
         load_deadline_s: float = 600.0,
         first_serial: int = 1,
@@ -168,8 +170,8 @@ class Servers:
     ) -> None:
         self._matrix = matrix
         self._models = models
+        self._factory = factory
         self._logs = logs
-        self._cache = cache
         self._force = force
         self._load_deadline_s = load_deadline_s
         self._on_start = on_start
@@ -192,8 +194,8 @@ class Servers:
             Kind(
                 stateful=config.stateful,
                 speculative=bool(config.types),
-                prompt_decodes=_prompt_decodes(model.facts, flags.parse(argv)),
-                launch=lambda: self._launch(start, argv),
+                prompt_decodes=_prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
+                launch=lambda: self._launch(start, argv, model),
                 warm_up=lambda server: self._warm_up(start, server),
             )
         )
@@ -202,14 +204,15 @@ class Servers:
         """Start a server of a model without speculation, to tokenize a corpus with. Not warmed up."""
         model = self._models.open(model_name)
         start = Start(model=model_name, config="tokenize", temperature=0.0, block=0, position=0)
-        argv = compose_argv(model.path, self._matrix.models[start.model], ConfigSpec(), None)
+        spec = self._matrix.models[start.model]
+        argv = compose_argv(model.path, spec, ConfigSpec(), None, self._factory.vocabulary)
         self.check(model, argv)
         return Server(
             Kind(
                 stateful=False,
                 speculative=False,
-                prompt_decodes=_prompt_decodes(model.facts, flags.parse(argv)),
-                launch=lambda: self._launch(start, argv),
+                prompt_decodes=_prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
+                launch=lambda: self._launch(start, argv, model),
                 warm_up=lambda server: 0,
             )
         )
@@ -217,11 +220,12 @@ class Servers:
     def argv(self, model: Model, start: Start, table_path: Path | None) -> tuple[str, ...]:
         """Return llama-server's command line of a start. Raises `EngineError` for flags that clash."""
         spec, config = self._matrix.models[start.model], self._matrix.configs[start.config]
-        return compose_argv(model.path, spec, config, table_path)
+        return compose_argv(model.path, spec, config, table_path, self._factory.vocabulary)
 
     def check(self, model: Model, argv: tuple[str, ...]) -> None:
         """Find, before a server starts, what would make it fail. Raises `ModelError` or `EngineError`."""
-        parsed = flags.parse(argv)
+        parsed = self._factory.vocabulary.parse(argv)
+        self._factory.check(parsed.spec_types, argv)
         warnings = [*preflight.check(model.facts, parsed), *_against_measuring_rules(parsed)]
         memory = preflight.check_memory(
             model_bytes=model.facts.size_bytes,
@@ -232,12 +236,12 @@ class Servers:
         for warning in (*warnings, *filter(None, [memory])):
             self._warn_once(f"{model.facts.path.name}: {warning}")
 
-    def _launch(self, start: Start, argv: tuple[str, ...]) -> EngineProcess:
+    def _launch(self, start: Start, argv: tuple[str, ...], model: Model) -> RunningEngine:
         name = start.id.replace("/", "_")
-        return process.start(
+        return self._factory.start(
             argv,
+            facts=model.facts,
             log_path=self._logs / f"{next(self._log_numbers):04d}_{name}.log",
-            cache_dir=self._cache,
             ready_timeout_s=self._load_deadline_s,
             trace=True,
         )
@@ -253,7 +257,7 @@ class Servers:
         request = CompletionRequest(prompt=prompt, n_predict=WARMUP_TOKENS, temperature=0.0, seed=1)
         guarded(
             server.engine,
-            lambda: server.client.completion(request),
+            lambda: server.client.completion(request, timeout_s=server.engine.request_timeout_s),
             no_progress_s=self._matrix.hang_after_s,
         )
         server.logs.take()
@@ -279,7 +283,11 @@ class Servers:
 
 
 def compose_argv(
-    path: str | Path, model: ModelSpec, config: ConfigSpec, table_path: Path | None
+    path: str | Path,
+    model: ModelSpec,
+    config: ConfigSpec,
+    table_path: Path | None,
+    vocabulary: Vocabulary,
 ) -> tuple[str, ...]:
     """Return llama-server's command line of a model and a config. Raises `EngineError` for wrong flags."""
     return command.server_argv(
@@ -288,6 +296,7 @@ def compose_argv(
         spec_types=config.types,
         config_flags=shlex.split(config.flags),
         table_path=table_path,
+        vocabulary=vocabulary,
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pytest_ngram.engine.vocabulary import EmbeddedFlags, Vocabulary
 from pytest_ngram.errors import EngineError, MatrixError, ModelError, OptionError
 from pytest_ngram.matrix.plan import PlannedCell, Start, plan
 from pytest_ngram.matrix.prompts import PromptSet
@@ -95,13 +96,16 @@ class Setup:
         return prompt_set.chat(prompt), self.tools[cell.prompt]
 
 
-def read_setup(matrix_path: Path, profile: str, models: Sequence[str] = ()) -> Setup:
+def read_setup(
+    matrix_path: Path, profile: str, models: Sequence[str] = (), vocabulary: Vocabulary | None = None
+) -> Setup:
     """Read a matrix and plan one profile of it.
 
     Args:
         matrix_path: the matrix file.
         profile: one of its profiles.
         models: ids to keep; empty keeps all.
+        vocabulary: the flags that the engine takes; the embedded engine's where none is given.
 
     Raises:
         MatrixError: the matrix or a prompt set is wrong.
@@ -112,7 +116,7 @@ def read_setup(matrix_path: Path, profile: str, models: Sequence[str] = ()) -> S
     _known("profile", [profile], matrix.profiles, matrix_path)
     _known("model", models, matrix.models, matrix_path)
     chosen = models or tuple(matrix.models)
-    _check_starts(matrix, chosen, matrix_path.name)
+    _check_starts(matrix, chosen, matrix_path.name, vocabulary or EmbeddedFlags())
     prompt_sets = sources.read_prompt_sets(matrix, base)
     _check_warmup(matrix, prompt_sets, matrix_path.name)
     tools: dict[str, list[dict[str, Any]]] = {}
@@ -142,7 +146,7 @@ def _known(what: str, names: Sequence[str], known: Mapping[str, object], path: P
             )
 
 
-def _check_starts(matrix: MatrixSpec, models: Sequence[str], file: str) -> None:
+def _check_starts(matrix: MatrixSpec, models: Sequence[str], file: str, vocabulary: Vocabulary) -> None:
     """Compose every command line and every generated model's parameters now, not hours later."""
     for name in models:
         model = matrix.models[name]
@@ -151,7 +155,7 @@ def _check_starts(matrix: MatrixSpec, models: Sequence[str], file: str) -> None:
                 handbuilt_spec(model.generate)
         for config_name in matrix.configs_of(name):
             with _told_of(f"{file}: models.{name} with configs.{config_name}"):
-                compose_argv(f"{name}.gguf", model, matrix.configs[config_name], None)
+                compose_argv(f"{name}.gguf", model, matrix.configs[config_name], None, vocabulary)
 
 
 @contextmanager
