@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,9 @@ from pytest_ngram.errors import NgramError
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns 0, or 1 with the error on standard error."""
     arguments = _parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without dashes and dots still gets the numbers
     try:
         for line in arguments.run(arguments):
             print(line)

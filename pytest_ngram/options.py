@@ -141,6 +141,14 @@ def read(config: pytest.Config) -> Settings:
         )
     here = config.invocation_params.dir
     matrix = config.getoption("ngram_matrix")
+    deadline_s = config.getoption("ngram_load_deadline")
+    if not 0 < deadline_s < float("inf"):
+        raise OptionError(
+            "--ngram-load-deadline is no time to wait",
+            checked=[f"{deadline_s} seconds"],
+            fix="give a number of seconds above 0",
+        )
+    kept = journal or resume
     return Settings(
         # a path on the command line starts where the command was given, one in the ini file at the root
         matrix=here / matrix if matrix else root / config.getini("ngram_matrix"),
@@ -149,9 +157,9 @@ def read(config: pytest.Config) -> Settings:
         journal=here / journal if journal else None,
         resume=here / resume if resume else None,
         cache=cache_folder(config.getoption("ngram_cache_dir")),
-        logs=root / ".ngram" / "logs",
+        logs=(here / kept).parent / "logs" if kept else root / ".ngram" / "logs",
         force=config.getoption("ngram_force"),
-        load_deadline_s=config.getoption("ngram_load_deadline"),
+        load_deadline_s=deadline_s,
         llama_server=config.getoption("llama_server")
         or os.environ.get(SERVER_VARIABLE)
         or config.getini("llama_server")

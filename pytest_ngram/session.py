@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest_ngram
 from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.select import choose
-from pytest_ngram.errors import RecordError
+from pytest_ngram.errors import OptionError, RecordError
 from pytest_ngram.files import locked
 from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
 from pytest_ngram.matrix.prompts import PromptSet
@@ -164,6 +164,12 @@ class Session:
         Raises:
             RecordError: the journal cannot be written.
         """
+        if run is not None and error is None and not run.asked:
+            error = OptionError(
+                "the test of the cell sent no request",
+                checked=[planned.id],
+                fix="call benchmark.pedantic(ngram_cell.request, rounds=ngram_cell.rounds) in it",
+            )
         if run is None:
             record = failed_record(
                 planned, error or RuntimeError("never run"), self._models.known(planned.start.model)

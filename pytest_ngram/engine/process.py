@@ -229,8 +229,8 @@ def spawn(
     command: Sequence[str], *, log_path: Path, env: Mapping[str, str], pass_fds: Sequence[int] = ()
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own, its output in a file. Raises `EngineError` (`refused`)."""
-    log_path.parent.mkdir(parents=True, exist_ok=True)
     try:
+        log_path.parent.mkdir(parents=True, exist_ok=True)
         with log_path.open("wb") as log:
             return subprocess.Popen(
                 list(command),
@@ -247,7 +247,7 @@ def spawn(
             "the server cannot be started",
             outcome="refused",
             checked=[f"command: {' '.join(command)}", str(error)],
-            fix="name a program that exists and may be executed",
+            fix="name a program that exists and may be executed, and a folder for logs that can be written",
         ) from error
 
 

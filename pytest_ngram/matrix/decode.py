@@ -78,7 +78,10 @@ def _section(file: str, name: str, value: object, kind: type[S]) -> dict[str, S]
         fail(file, name, "is empty", fix="name at least one entry")
     for key in entries:
         check_id(file, f"{name}.{key}", key)
-    return {key: struct(file, f"{name}.{key}", entry or {}, kind) for key, entry in entries.items()}
+    return {
+        key: struct(file, f"{name}.{key}", {} if entry is None else entry, kind)
+        for key, entry in entries.items()
+    }
 
 
 def _check_configs(file: str, matrix: MatrixSpec) -> None:
@@ -171,8 +174,14 @@ def _check_profiles(file: str, matrix: MatrixSpec) -> None:
         path = f"profiles.{name}"
         if not profile.temperatures:
             fail(file, f"{path}.temperatures", "is empty", fix="write `temperatures: [0]`")
-        if len(set(profile.temperatures)) < len(profile.temperatures):
-            fail(file, f"{path}.temperatures", "names one twice", fix="name each temperature once")
+        if len({f"{temperature:g}" for temperature in profile.temperatures}) < len(profile.temperatures):
+            fail(
+                file,
+                f"{path}.temperatures",
+                "names one twice",
+                checked=["two that differ after the sixth digit have the same test ids"],
+                fix="name each temperature once",
+            )
         for prompt_set in profile.prompts:
             if prompt_set not in matrix.prompt_sets:
                 unknown(file, f"{path}.prompts.{prompt_set}", "prompt set", prompt_set, matrix.prompt_sets)

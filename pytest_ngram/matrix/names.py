@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from pytest_ngram.matrix.strict import fail
 
-_ID = re.compile(r"[a-z0-9][a-z0-9._+-]*")
+_ID = re.compile(r"[a-z0-9][a-z0-9._+-]{0,63}")
 _MIN_WORD = 3  # shorter parts, such as the `k` of ngram-map-k, stand in ordinary words
 
 
@@ -18,7 +18,7 @@ def check_id(file: str, path: str, name: str) -> None:
             file,
             path,
             f"{name!r} cannot be an id",
-            checked=["allowed: small letters, digits, and . _ + - inside"],
+            checked=["allowed: up to 64 small letters, digits, and . _ + - inside"],
             fix="rename it",
         )
 

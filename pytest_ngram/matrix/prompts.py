@@ -90,7 +90,7 @@ def decode_tools(data: bytes, file: str) -> dict[str, dict[str, Any]]:
     """
     try:
         entries = msgspec.json.decode(data, type=list[dict[str, Any]])
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise MatrixError(
             f"{file}: not a JSON list of tools: {error}", fix="write a list of objects"
         ) from error

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 
 Positive = Annotated[int, msgspec.Meta(ge=1)]
-Tokens = Annotated[int, msgspec.Meta(ge=2)]  # the time of one token is told from the second on
-Seconds = Annotated[float, msgspec.Meta(gt=0.0)]
+Tokens = Annotated[int, msgspec.Meta(ge=2, le=1_000_000)]  # the time of one token is told from the second on
+Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
 Share = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 Temperature = Annotated[float, msgspec.Meta(ge=0.0, le=5.0)]
 

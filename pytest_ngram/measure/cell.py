@@ -76,6 +76,11 @@ class CellRun:
         self._clock.advance(_timed(round_))
         return round_
 
+    @property
+    def asked(self) -> bool:
+        """Whether any request was answered."""
+        return bool(self._done)
+
     def record(self, outcome: Outcome) -> Record:
         """Return the record of what was measured."""
         return Record(
@@ -106,6 +111,11 @@ class RestoredCell:
         round_ = next(self._next)
         self._clock.advance(_timed(round_))
         return round_
+
+    @property
+    def asked(self) -> bool:
+        """Whether the journal holds any request."""
+        return bool(self._saved.rounds)
 
     def record(self, outcome: Outcome) -> Record:
         """Return the record as it was saved."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import fcntl
 import os
+from contextlib import suppress
 from io import FileIO
 from pathlib import Path
 from typing import Literal
@@ -78,7 +79,12 @@ class Journal:
                 checked=[str(path)],
                 fix="name another file with --ngram-journal; to go on with this one use --ngram-resume",
             ) from error
-        journal._write("header", header)
+        try:
+            journal._write("header", header)
+        except RecordError:
+            journal.close()
+            path.unlink(missing_ok=True)
+            raise
         return journal
 
     @classmethod
@@ -121,11 +127,14 @@ class Journal:
     def _write(self, kind: Kind, data: object) -> None:
         line = msgspec.json.encode(_Line(kind=kind, data=msgspec.Raw(msgspec.json.encode(data)))) + b"\n"
         try:
+            begin = self._file.tell()
             rest = memoryview(line)
             while rest:  # a disk that is almost full takes part of a line
                 rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except OSError as error:
+            with suppress(OSError):  # half a line would break those that come after it
+                self._file.truncate(begin)
             raise RecordError(
                 f"the journal cannot be written: {error.strerror}",
                 checked=[str(self.path), f"a line of {len(line)} bytes"],

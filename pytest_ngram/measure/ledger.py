@@ -143,7 +143,7 @@ class Ledger:
                 wall_s=time.monotonic() - self._begin_s,
                 planned_cells=self.planned_cells,
                 measured_cells=len(self.records),
-                resumed_from=self.path.name if self._saved else None,
+                resumed_from=self.resumed_from,
                 resumed_cells=len(self.restored),
             ),
             prompts=tuple(self._prompts.values()),
@@ -163,6 +163,11 @@ class Ledger:
     def begun(self) -> bool:
         """Whether anything was written."""
         return self._journal is not None
+
+    @property
+    def resumed_from(self) -> str | None:
+        """The journal that the run goes on with; None for a new run."""
+        return self.path.name if self._saved else None
 
     def _open(self) -> Journal:
         if self._journal is None:

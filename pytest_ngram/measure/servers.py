@@ -17,7 +17,7 @@ from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.protocol import RunningEngine
 from pytest_ngram.engine.vocabulary import Vocabulary
 from pytest_ngram.engine.watchdog import guarded
-from pytest_ngram.errors import EngineError
+from pytest_ngram.errors import EngineError, NgramError
 from pytest_ngram.matrix.plan import Start
 from pytest_ngram.matrix.spec import ConfigSpec, MatrixSpec, ModelSpec
 from pytest_ngram.measure import host
@@ -42,6 +42,7 @@ class Kind:
         prompt_decodes: tokens of a prompt → decodes that it takes.
         launch: starts the engine.
         warm_up: sends what is not measured.
+        warn: called when it is found dead.
     """
 
     stateful: bool
@@ -49,6 +50,7 @@ class Kind:
     prompt_decodes: Callable[[int], int]
     launch: Callable[[], RunningEngine]
     warm_up: Callable[[Server], int]
+    warn: Warn
 
 
 class Server:
@@ -95,6 +97,8 @@ class Server:
                 which a new server has not seen.
         """
         if not self.engine.alive():
+            why = self.engine.explain_exit()
+            self._kind.warn(f"between two cells {NgramError.__str__(why)}")
             self.stop()
             self.lost_state = self._kind.stateful
             if not self.lost_state:
@@ -116,7 +120,7 @@ class Server:
         except EngineError as error:
             if error.outcome == "hang":
                 self.engine.kill()
-            elif error.outcome == "crash" and self.engine.alive():
+            elif error.outcome == "crash" and not error.log_tail:
                 self.engine.kill()
                 raise self.engine.explain_exit() from error
             raise
@@ -197,6 +201,7 @@ class Servers:
                 prompt_decodes=_prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
                 launch=lambda: self._launch(start, argv, model),
                 warm_up=lambda server: self._warm_up(start, server),
+                warn=self._warn,
             )
         )
 
@@ -214,6 +219,7 @@ class Servers:
                 prompt_decodes=_prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
                 launch=lambda: self._launch(start, argv, model),
                 warm_up=lambda server: 0,
+                warn=self._warn,
             )
         )
 

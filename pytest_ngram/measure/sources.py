@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Mapping
+from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,9 @@ def locate(source: FileSpec | ModelSpec, base: Path) -> Path:
         ModelError: the package is not installed, or has no such file.
     """
     if source.path is not None:
-        return (base / Path(source.path).expanduser()).resolve()
+        return (base / _expanded(source.path)).resolve()
     package, _, inner = (source.package or "").partition("/")
-    spec = importlib.util.find_spec(package) if package.isidentifier() else None
+    spec = _spec(package)
     folders = list(spec.submodule_search_locations or []) if spec else []
     if not folders:
         raise ModelError(
@@ -43,6 +44,22 @@ def locate(source: FileSpec | ModelSpec, base: Path) -> Path:
         checked=folders,
         fix="look into the folder for the file's name; another version may name it otherwise",
     )
+
+
+def _expanded(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise ModelError(
+            f"the home folder in {path!r} cannot be told: {error}", fix="write the path without ~"
+        ) from error
+
+
+def _spec(package: str) -> ModuleSpec | None:
+    try:
+        return importlib.util.find_spec(package) if package.isidentifier() else None
+    except ValueError:  # a module that was not imported as a package, such as __main__
+        return None
 
 
 def missing(source: FileSpec | ModelSpec, base: Path, place: str) -> str | None:

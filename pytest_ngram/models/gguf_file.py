@@ -57,9 +57,22 @@ def inspect(path: Path) -> ModelFacts:
     """Read a GGUF file's facts; of a split model give the first shard.
 
     Raises:
-        ModelError: the file is bad in one of the ways of `read_header`, is a later shard, misses a shard, or
-            lacks a key that every language model has.
+        ModelError: the file is bad in one of the ways of `read_header`, is a later shard, misses a shard,
+            lacks a key that every language model has, or states numbers that cannot be.
     """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise ModelError("the model is no regular file", checked=[str(path)], fix="name a GGUF file")
+    try:
+        return _inspect(path)
+    except (ValueError, OverflowError, MemoryError, IndexError, TypeError, ZeroDivisionError) as error:
+        raise ModelError(
+            "the model file's header states numbers that cannot be",
+            checked=[str(path), f"{type(error).__name__}: {error}"],
+            fix="fetch the file again; it is damaged, or was written by a faulty converter",
+        ) from error
+
+
+def _inspect(path: Path) -> ModelFacts:
     header = read_header(path)
     shards = (path, *_other_shards(path, header))
     headers = [header, *(read_header(other) for other in shards[1:])]

@@ -113,9 +113,16 @@ class Values:
 
 
 def layer_facts(values: Values, tensors: Sequence[TensorInfo]) -> LayerFacts:
-    """Return the facts of all layers. Raises `ModelError` for a file without a key that every model has."""
+    """Return the facts of all layers.
+
+    Raises:
+        ModelError: a file without a key that every model has.
+        ValueError: more layers than tensors, or more MTP layers than layers.
+    """
     n_block, n_embd = values.integer(Keys.LLM.BLOCK_COUNT), values.integer(Keys.LLM.EMBEDDING_LENGTH)
     nextn = values.integer(Keys.LLM.NEXTN_PREDICT_LAYERS, 0)
+    if not 0 <= nextn < n_block <= len(tensors):
+        raise ValueError(f"{n_block} layers, {nextn} of them MTP layers, of {len(tensors)} tensors in all")
     n_head = max(values.per_layer(Keys.Attention.HEAD_COUNT, n_block), default=0)
     head_length = n_embd // max(n_head, 1)
     key_length = values.integer(Keys.Attention.KEY_LENGTH, head_length)

@@ -86,6 +86,16 @@ def ngram_cell(
     Use it with `@pytest.mark.benchmark(timer=pytest_ngram.measure.clock.CLOCK)` and
     `benchmark.pedantic(ngram_cell.request, rounds=ngram_cell.rounds)`, as `bench/test_cells.py` does.
     """
+    from pytest_ngram.errors import OptionError
+    from pytest_ngram.measure.clock import CLOCK
+
+    marker = request.node.get_closest_marker("benchmark")
+    if marker is None or marker.kwargs.get("timer") is not CLOCK:
+        raise OptionError(
+            "the test of a cell is timed by another clock",
+            checked=["@pytest.mark.benchmark(timer=…)"],
+            fix="mark it with @pytest.mark.benchmark(timer=pytest_ngram.measure.clock.CLOCK)",
+        )
     benchmark.group = ngram_planned.start.model
     benchmark.param, benchmark.params = ngram_planned.id, ngram_planned.params
     benchmark.skipped = (

@@ -27,25 +27,38 @@ def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         report.longrepr = _told(item.config, error)
     name = cell_id(item)
     ended = call.when == "call" or (call.when == "setup" and error is not None)
-    if (
-        name is None
-        or not ended
-        or isinstance(error, (KeyboardInterrupt, pytest.skip.Exception, pytest.exit.Exception))
-    ):
+    if name is None or not ended or isinstance(error, (KeyboardInterrupt, pytest.exit.Exception)):
+        return
+    benchmark = getattr(item, "funcargs", {}).get("benchmark")
+    if isinstance(error, pytest.skip.Exception):
+        _leave_out(benchmark)
         return
     session = session_of(item.config)
     try:
-        record = session.finish(session.cell(name), item.stash.get(CELL, None), error)
+        session.finish(session.cell(name), item.stash.get(CELL, None), error)
     except RecordError as failure:
         item.session.shouldfail = str(failure)
-        report.outcome = "failed"
-        report.longrepr = f"RecordError: {failure}"
-        return
-    benchmark = getattr(item, "funcargs", {}).get("benchmark")
-    if benchmark is not None:
+        _fail(report, failure)
+    record = session.ledger.records[-1]
+    if record.outcome.status != "ok":
+        _leave_out(benchmark)
+        if error is None:
+            _fail(report, record.outcome.reason or "")
+    elif benchmark is not None:
         from pytest_ngram.record import to_builtins
 
         benchmark.extra_info["ngram"] = to_builtins(record)
+
+
+def _leave_out(benchmark: Any) -> None:
+    """Mark a benchmark as failed, so that a time that it took before it failed is ranked nowhere."""
+    if benchmark is not None:
+        benchmark.has_error = True
+
+
+def _fail(report: pytest.TestReport, why: object) -> None:
+    report.outcome = "failed"
+    report.longrepr = str(why)
 
 
 def _told(config: pytest.Config, error: NgramError) -> str:
@@ -101,6 +114,8 @@ def _where(config: pytest.Config, session: Session) -> list[str]:
     ledger = session.ledger
     if ledger.begun:
         lines.append(f"journal: {ledger.path}")
+    if not ledger.begun and ledger.resumed_from is None:
+        return lines
     missing = ledger.planned_cells - len(ledger.records)
     failed = sum(1 for _ in ledger.failed())
     if missing or failed:

@@ -37,17 +37,19 @@ def guard(session: pytest.Session, ngram: Session) -> None:
 
     def handle_saving() -> None:
         saved = session.config.stash[SAVED] = Saved()
-        before = _files(benchmark)
+        before, stale = _files(benchmark), _stamp(benchmark)
         # an interrupted cell left a benchmark without data, over which pytest-benchmark stumbles; if no cell
         # ended well there is none at all, and it would not save the failed ones
-        benchmark.benchmarks[:] = [bench for bench in benchmark.benchmarks if bench] or [_NoBenchmark()]
+        good = [bench for bench in benchmark.benchmarks if bench and not bench.has_error]
+        benchmark.benchmarks[:] = good or [_NoBenchmark()]
         try:
             save()
         except OSError as error:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
             removed = [path for path in _files(benchmark) - before | _json(benchmark) if _remove_broken(path)]
             saved.error = str(_explained(error, removed, ngram))
-        saved.paths += sorted((_files(benchmark) - before) | _json(benchmark))
+        new = _json(benchmark) if _stamp(benchmark) != stale else set()
+        saved.paths += sorted((_files(benchmark) - before) | new)
 
     benchmark.handle_saving = handle_saving
 
@@ -109,6 +111,11 @@ def _files(benchmark: Any) -> set[Path]:
 def _json(benchmark: Any) -> set[Path]:
     path = Path(benchmark.json) if benchmark.json else None
     return {path} if path is not None and path.is_file() else set()
+
+
+def _stamp(benchmark: Any) -> int | None:
+    """When the file of `--benchmark-json` was last written; an older run's file is not this run's."""
+    return next((path.stat().st_mtime_ns for path in _json(benchmark)), None)
 
 
 def _remove_broken(path: Path) -> bool:

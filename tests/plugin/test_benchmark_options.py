@@ -74,15 +74,6 @@ def test_only_benchmarks(project: Project) -> None:
     result.assert_outcomes(passed=2, skipped=1, deselected=6)
 
 
-def test_profiling_is_refused(project: Project) -> None:
-    """`--benchmark-cprofile` would send one request more: an error that says so."""
-    result = project.run("-k", "mtp1", "--benchmark-cprofile=cumtime")
-    assert result.ret == 1
-    result.stdout.fnmatch_lines(
-        ["*OptionError: --benchmark-cprofile cannot be used with cells*", "*to do: *"]
-    )
-
-
 def test_a_calibrated_benchmark_is_refused(project: Project) -> None:
     """`benchmark(f)` would spin on a clock that stands still: an error that says what to call."""
     cells = project.bench / "test_cells.py"

@@ -76,7 +76,7 @@ def test_a_failed_cell_is_shown_as_one(project: Project) -> None:
         [
             "*EngineError: the server ended while running*",
             "  mtp1 *1 ok, 1 crash",
-            "1 cells failed:",
+            "failed:",
             "  crash: tiny/mtp1/*",
         ]
     )

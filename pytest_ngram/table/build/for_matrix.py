@@ -96,7 +96,8 @@ class _LazyTokenizer:
         if self._server is None:
             self._server = self._start()
         # control tokens that somebody wrote in a chat are text there
-        return list(self._server.client.tokenize(text, parse_special=False, add_special=False))
+        with self._server.failing_fast():
+            return list(self._server.client.tokenize(text, parse_special=False, add_special=False))
 
 
 def _params(spec: TableSpec) -> TableParams:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 from dataclasses import replace
 from pathlib import Path
@@ -206,3 +207,16 @@ def test_the_hash_of_a_file_may_come_from_elsewhere(write_gguf):
     asked = []
     model_sha256(facts, lambda path: asked.append(path) or "0" * 64)
     assert asked == [Path("a"), Path("b")]
+
+
+@pytest.mark.parametrize("blocks", [0, 2**20, 2**32 - 1])
+def test_a_number_of_layers_that_cannot_be_is_refused(write_gguf, blocks):
+    """A damaged count must not make a list of that length: there are no more layers than tensors."""
+    path = write_gguf(skip=("block_count",), extra=lambda writer: writer.add_block_count(blocks))
+    assert "cannot be" in bad(path).cause
+
+
+def test_what_is_no_regular_file_is_refused(tmp_path):
+    """A pipe would be waited for without end."""
+    os.mkfifo(tmp_path / "pipe")
+    assert "no regular file" in bad(tmp_path / "pipe").cause
