@@ -65,7 +65,7 @@ def load(text: str, file: str) -> Any:
             f"{file}: not YAML: {error}",
             fix="save it as UTF-8 text without control characters",
         ) from error
-    except (ValueError, OverflowError, RecursionError) as error:
+    except (ValueError, KeyError, OverflowError, RecursionError) as error:
         raise MatrixError(
             f"{file}: holds a value that cannot be: {str(error)[:200]}",
             checked=["dates, numbers and how deep lists and mappings go"],

@@ -35,6 +35,8 @@ def test_a_stateless_config_goes_on_with_a_new_server(project: Project, monkeypa
     (project.bench / "conftest.py").write_text(STRIKE.format(signal="SIGKILL"))
     monkeypatch.setenv("STRIKE", "mtp1/word-ru")
     data = project.measure("-k", "mtp1")
+    told = project.run("-k", "mtp1", "--benchmark-quiet").stdout
+    told.fnmatch_lines(["warning: between two cells the server ended *", "*signal SIGKILL (9)*"])
     servers = [from_builtins(bench["extra_info"]["ngram"]).server for bench in data["benchmarks"]]
     assert [(server.serial, server.answered) for server in servers if server] == [(1, 0), (2, 0)]
 

@@ -55,6 +55,12 @@ def test_an_unknown_name_is_refused(good: str, old: str, new: str, path: str, al
     [
         ("corpus: {path: c.jsonl}", "corpus: c.jsonl", "tables.demo.corpus"),
         ("blocks: 2", "blocks: 0", "profiles.smoke.blocks"),
+        ("blocks: 2", "temperatures: [0.7, 0.7000001], blocks: 2", "profiles.smoke.temperatures"),
+        ("n_predict: 8", "n_predict: 9223372036854775807", "profiles.smoke.n_predict"),
+        ("warmup: hello", "warmup: hello\nhang_after_s: .nan", "hang_after_s"),
+        ("warmup: hello", "warmup: hello\nhang_after_s: .inf", "hang_after_s"),
+        ("none: {}", "none: false", "configs.none"),
+        ("alpha:", f"{'a' * 65}:", f"models.{'a' * 65}"),
         ("blocks: 2", "blocks: two", "profiles.smoke.blocks"),
         ("blocks: 2, ", "", "profiles.smoke"),
         ("n_predict: 8", "n_predict: 1", "profiles.smoke.n_predict"),
@@ -120,3 +126,39 @@ def test_what_is_no_mapping_is_refused(text: str) -> None:
     """An empty file, a list, broken YAML: an error that names the file, never a traceback of a library."""
     with pytest.raises(MatrixError, match=r"^m\.yaml: "):
         decode_matrix(text, "m.yaml")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "2001-99-99",
+        "!!int abc",
+        "!!float abc",
+        "!!bool abc",
+        "9" * 5000,
+        "[" * 3000 + "]" * 3000,
+        '"a\\0b"',
+        '"\\ud800"',
+    ],
+)
+def test_a_value_that_cannot_be_is_refused(good: str, value: str) -> None:
+    """Dates, numbers, depths and letters that are none: an error that names the file."""
+    with pytest.raises(MatrixError, match=r"^m\.yaml: "):
+        decode_matrix(good.replace("warmup: hello", f"warmup: {value}"), "m.yaml")
+
+
+@pytest.mark.parametrize("key", ["? [a, b]\n: 1", "? {a: b}\n: 1"])
+def test_a_key_that_is_no_text_is_refused(good: str, key: str) -> None:
+    """A list or a mapping as a key is an error with its line."""
+    with pytest.raises(MatrixError, match=r"^m\.yaml: "):
+        decode_matrix(f"{good}\n{key}\n", "m.yaml")
+
+
+def test_a_merged_key_can_be_overridden(good: str) -> None:
+    """`<<: *base` is YAML's own way to share settings; a key of one's own takes precedence."""
+    text = good.replace(
+        'alpha: {path: a.gguf, flags: "-c 512"}', "alpha: &base {path: a.gguf, flags: -c 512}"
+    ).replace("  beta:", "  gamma: {<<: *base, flags: -c 1024}\n  beta:")
+    matrix = decode_matrix(text, "m.yaml")
+    assert matrix.models["gamma"].path == "a.gguf"
+    assert matrix.models["gamma"].flags == "-c 1024"

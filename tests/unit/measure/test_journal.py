@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Callable
+from io import FileIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -133,3 +137,46 @@ def test_a_journal_whose_folder_cannot_be_written_is_an_error(written: Path, tmp
     written.mkdir()
     with pytest.raises(RecordError, match="cannot be gone on with"):
         Journal.append_to(written, saved)
+
+
+class Flaky(FileIO):
+    """A file whose disk is full in the middle of the nth write."""
+
+    failing = 0
+
+    def write(self, data: Any) -> int:
+        self.failing -= 1
+        if self.failing == 0:
+            super().write(bytes(data)[:20])
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return super().write(data)
+
+
+def test_a_write_that_failed_half_way_leaves_no_half_line(
+    tmp_path: Path, cells: list[PlannedCell], record_of: Callable[..., Record]
+) -> None:
+    """What is written once there is room again stands on a line of its own."""
+    path = tmp_path / "j.jsonl"
+    Journal.create(path, HEADER).close()
+    file = Flaky(path, "ab")
+    journal = Journal(path, file)
+    file.failing = 1
+    with pytest.raises(RecordError, match="No space left"):
+        journal.cell(record_of(cells[0]))
+    journal.cell(record_of(cells[1]))
+    journal.close()
+    assert [record.cell for record in read(path).cells] == [cells[1].cell]
+
+
+def test_a_journal_that_cannot_even_begin_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A file without a header could not be gone on with."""
+
+    def full(*_args: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(RecordError, match="No space left"):
+        Journal.create(tmp_path / "j.jsonl", HEADER)
+    assert list(tmp_path.iterdir()) == []
