@@ -107,6 +107,8 @@ def _where(config: pytest.Config, session: Session) -> list[str]:
     lines = [f"saved: {path}" for path in saved.paths]
     if saved.error is not None:
         lines += ["NOT SAVED", *saved.error.splitlines()]
+    elif not saved.paths and config.getoption("benchmark_disable"):
+        lines.append("not saved as JSON: benchmarks are disabled")
     elif not saved.paths:
         lines.append(
             "not saved as JSON: give --benchmark-autosave, --benchmark-save=NAME or --benchmark-json=FILE"
