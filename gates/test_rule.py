@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from pytest_ngram.matrix.prompts import PromptSet
-    from pytest_ngram.measure.servers import Server
+    from pytest_ngram.measure.server import Server
     from pytest_ngram.session import Session
 
 MODEL = "tiny-moe"

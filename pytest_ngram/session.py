@@ -21,7 +21,8 @@ from pytest_ngram.measure.host import processor
 from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
 from pytest_ngram.measure.models import Models
-from pytest_ngram.measure.servers import Server, Servers
+from pytest_ngram.measure.server import Server
+from pytest_ngram.measure.servers import Servers
 from pytest_ngram.measure.setup import Setup, read_setup
 from pytest_ngram.options import Settings
 from pytest_ngram.record import Prompt, Record, RunFile, pack_tokens

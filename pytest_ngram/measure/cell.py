@@ -11,7 +11,7 @@ from pytest_ngram.matrix.plan import PlannedCell, request_seed
 from pytest_ngram.measure import host
 from pytest_ngram.measure.clock import VirtualClock
 from pytest_ngram.measure.request import measure
-from pytest_ngram.measure.servers import Server
+from pytest_ngram.measure.server import Server
 from pytest_ngram.record import Outcome, Record, Round, Status
 from pytest_ngram.verdict.summary import seconds_per_token
 

@@ -13,7 +13,7 @@ from pytest_ngram.engine.client import CompletionRequest, CompletionResult
 from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.measure.accounting import account
-from pytest_ngram.measure.servers import Server
+from pytest_ngram.measure.server import Server
 from pytest_ngram.record import Round, pack_tokens
 
 

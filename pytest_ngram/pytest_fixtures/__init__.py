@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from pytest_ngram.matrix.plan import PlannedCell
     from pytest_ngram.matrix.prompts import PromptSet
     from pytest_ngram.measure.cell import CellRun, RestoredCell
-    from pytest_ngram.measure.servers import Server
+    from pytest_ngram.measure.server import Server
     from pytest_ngram.session import Session
     from pytest_ngram.table.build import LoadedTable
 

@@ -6,9 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_ngram.files import locked
 from pytest_ngram.record import run_from_builtins
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from conftest import Project
 
 PEDANTIC = "benchmark.pedantic(ngram_cell.request, rounds=ngram_cell.rounds)"
@@ -74,3 +77,12 @@ def test_a_deadline_that_is_no_time_is_refused(project: Project, seconds: str) -
     result = project.run(f"--ngram-load-deadline={seconds}")
     assert result.ret == pytest.ExitCode.INTERRUPTED
     result.stdout.fnmatch_lines(["*--ngram-load-deadline is no time to wait*"])
+
+
+def test_another_run_on_this_host_is_told(project: Project, session_cache: Path) -> None:
+    """Two runs slow each other down as xdist's workers would: it is said at once."""
+    with locked(session_cache / "measuring.lock", 5.0):
+        result = project.run("-k", "mtp1 and word-en", "--benchmark-quiet")
+    result.stdout.fnmatch_lines(["warning: another run is measuring on this host*"])
+    alone = project.run("-k", "mtp1 and word-en", "--benchmark-quiet")
+    alone.stdout.no_fnmatch_line("*another run is measuring*")

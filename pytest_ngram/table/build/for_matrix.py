@@ -8,7 +8,8 @@ from pathlib import Path
 from pytest_ngram.matrix.spec import TableSpec
 from pytest_ngram.measure import sources
 from pytest_ngram.measure.models import Model, Models
-from pytest_ngram.measure.servers import Server, Servers
+from pytest_ngram.measure.server import Server
+from pytest_ngram.measure.servers import Servers
 from pytest_ngram.measure.setup import Setup
 from pytest_ngram.table.build.builder import build_table
 from pytest_ngram.table.build.load import LoadedTable, load_table
