@@ -1,0 +1,1 @@
+"""Judges what was measured: compares records, knows no server. Pure."""
