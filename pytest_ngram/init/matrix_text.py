@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Sequence
@@ -10,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ngram.init.advice import Advice
+from pytest_ngram.init.quoting import yaml_scalar
 from pytest_ngram.models.gguf_file import ModelFacts
 
 TABLE = "chats"
 TABLE_CONFIG = f"ngram-cache+{TABLE}"
-_PLAIN = re.compile(r"[A-Za-z0-9./][A-Za-z0-9./_+~-]*")
 
 
 @dataclass(frozen=True)
@@ -77,9 +76,9 @@ def _model_lines(model: OwnModel, folder: Path) -> list[str]:
         else "   # agentic is left out: its chat template takes no tools"
     )
     return [
-        f"  {model.name}:",
+        f"  {yaml_scalar(model.name)}:",
         f"    # {describe(facts)}",
-        f"    path: {_scalar(_place(facts.path, folder))}",
+        f"    path: {yaml_scalar(_place(facts.path, folder))}",
         f"    # KV cache and state: {advice.need_bytes / 2**20:.0f} MiB. -t: cores of this host. With a GPU",
         "    # add -ngl 99, and --n-cpu-moe 999 for experts that do not fit; a binary takes all its flags",
         f"    flags: {advice.flags}",
@@ -104,7 +103,7 @@ def describe(facts: ModelFacts) -> str:
 def _table_lines(corpus: OwnCorpus, folder: Path) -> list[str]:
     lines = [
         f"  {TABLE}:                  # {corpus.messages} messages",
-        f"    corpus: {{path: {_scalar(_place(corpus.path, folder))}}}",
+        f"    corpus: {{path: {yaml_scalar(_place(corpus.path, folder))}}}",
     ]
     if corpus.roles:
         lines.append(
@@ -116,11 +115,15 @@ def _table_lines(corpus: OwnCorpus, folder: Path) -> list[str]:
 
 
 def _place(path: Path, folder: Path) -> str:
-    """Return a path relative to the matrix where both lie in one repository, else absolute."""
-    path = path.absolute()
-    return os.path.relpath(path, folder) if path.is_relative_to(folder.parent) else str(path)
+    """Return a path relative to the matrix where both lie in one repository, else absolute.
 
-
-def _scalar(text: str) -> str:
-    """Return a YAML scalar: as it is where it is plain, else in double quotes."""
-    return text if _PLAIN.fullmatch(text) else json.dumps(text, ensure_ascii=False)
+    The folder may be a link: `..` then leads up from where it leads to. Links below the root and the file's
+    own name are kept: a repository's `models` may lead elsewhere on each host.
+    """
+    named, root = path.absolute(), folder.parent
+    below = named.relative_to(root) if named.is_relative_to(root) else Path("..")
+    root, folder = root.resolve(), folder.resolve()
+    path = path.parent.resolve() / path.name if ".." in below.parts else root / below
+    if path.is_relative_to(root) and folder.is_relative_to(root):
+        return os.path.relpath(path, folder)
+    return str(path)

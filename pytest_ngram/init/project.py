@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ngram.errors import OptionError
+from pytest_ngram.init.quoting import quoted, require_text
 
 # In the order in which pytest looks, with the section that makes the file its configuration.
 _CONFIGS = (
@@ -20,6 +21,7 @@ _CONFIGS = (
     ("tox.ini", "pytest"),
     ("setup.cfg", "tool:pytest"),
 )
+_LISTS = ("testpaths",)
 _TESTS = ("tests", "test")
 
 
@@ -38,8 +40,18 @@ class PytestConfig:
     testpaths: bool
 
     def line(self, key: str, value: str) -> str:
-        """Return a setting as it is written in this file."""
-        return f'{key} = "{value}"' if self.file.endswith(".toml") else f"{key} = {value}"
+        """Return a setting as it is written in this file.
+
+        Raises:
+            OptionError: the value is the name of a file that is not UTF-8.
+        """
+        if not self.file.endswith(".toml"):
+            require_text(value)
+            return f"{key} = {value}"
+        # `ini_options` holds what an ini file would; pytest's own tables want the types that it declares
+        native = self.section != "[tool.pytest.ini_options]"
+        text = quoted(value)
+        return f"{key} = [{text}]" if native and key in _LISTS else f"{key} = {text}"
 
 
 @dataclass(frozen=True)
@@ -63,9 +75,17 @@ def look(folder: Path) -> Repository:
     """Look at a repository.
 
     Raises:
-        OptionError: the folder is a file, or a configuration in it cannot be read.
+        OptionError: the folder is a file or cannot be looked at, or a configuration in it cannot be read.
     """
-    if folder.exists() and not folder.is_dir():
+    try:
+        is_file = folder.exists() and not folder.is_dir()
+    except OSError as error:
+        raise OptionError(
+            f"the place to write to cannot be looked at: {error.strerror or error}",
+            checked=[str(folder)],
+            fix="name another folder, or get the right to enter those above it",
+        ) from error
+    if is_file:
         raise OptionError(
             "the place to write to is a file", checked=[str(folder)], fix="name the repository's folder"
         )
@@ -121,10 +141,25 @@ def _submodule(folder: Path) -> str | None:
     except (OSError, ValueError, configparser.Error) as error:
         raise _unreadable(path, error) from error
     for section in parser.values():
-        where = section.get("path", "")
+        where = _git_value(section.get("path", ""))
         if where and "llama.cpp" in f"{where} {section.get('url', '')}":
             return where
     return None
+
+
+def _git_value(text: str) -> str:
+    """Return a value of a git configuration without its quotes, escapes and comment."""
+    value, in_quotes = "", False
+    for escaped, letter in re.findall(r"\\(.)|(.)", text):
+        if escaped:
+            value += {"n": "\n", "t": "\t", "b": "\b"}.get(escaped, escaped)
+        elif letter == '"':
+            in_quotes = not in_quotes
+        elif letter in "#;" and not in_quotes:
+            return value.rstrip()
+        else:
+            value += letter
+    return value
 
 
 def _unreadable(path: Path, error: Exception) -> OptionError:

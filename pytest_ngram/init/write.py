@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import os
 import re
@@ -27,6 +28,7 @@ from pytest_ngram.init.matrix_text import (
 )
 from pytest_ngram.init.place import existing, place
 from pytest_ngram.init.project import Repository, look
+from pytest_ngram.init.quoting import require_text, yaml_scalar
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.matrix.names import config_words
 from pytest_ngram.matrix.spec import BASELINE
@@ -39,6 +41,9 @@ MATRIX = "bench/matrix.yaml"
 WORKFLOW = ".github/workflows/ngram.yml"
 _COPIED = ("bench/test_cells.py", "gates/test_rule.py")
 _EMBEDDED = "embedded"
+_PATTERN_LETTERS = re.compile(
+    r"[*?+!\[\]\\]"
+)  # of a workflow's `paths:`, where a backslash takes them as they are
 
 
 @dataclass(frozen=True)
@@ -78,8 +83,10 @@ def write(wanted: Wanted) -> Written:
         NgramError: model, corpus, engine or repository are not as they must be, or a file exists already;
             nothing was written.
     """
+    for named in (wanted.model, wanted.corpus, wanted.engine):
+        require_text(str(named or ""))
     repository = look(wanted.folder.absolute())
-    engine = choose(None if wanted.engine in (None, _EMBEDDED) else wanted.engine)
+    engine = _engine(wanted.engine)
     corpus = _corpus(wanted.corpus) if wanted.corpus is not None else None
     template = shipped("matrix.yaml").read_text(encoding="utf-8")
     model = _model(wanted.model, template, corpus) if wanted.model is not None else None
@@ -103,13 +110,35 @@ def workflow_text(submodule: str | None) -> str:
     """Return the CI workflow for a submodule at a path; llama.cpp's own name where it is not known."""
     text = shipped(f"init/{WORKFLOW}").read_text(encoding="utf-8")
     path = submodule or "llama.cpp"
-    text = re.sub(r"(?m)^(      - )llama\.cpp(\s+#)", lambda m: f"{m[1]}{path}{m[2]}", text)
-    text = re.sub(r"(?m)^(  LLAMA_CPP: )llama\.cpp(\s+#)", lambda m: f"{m[1]}{path}{m[2]}", text)
+    pattern = yaml_scalar(_PATTERN_LETTERS.sub(lambda m: f"\\{m[0]}", path))
+    text = re.sub(r"(?m)^(      - )llama\.cpp(\s+#)", lambda m: f"{m[1]}{pattern}{m[2]}", text)
+    text = re.sub(r"(?m)^(  LLAMA_CPP: )llama\.cpp(\s+#)", lambda m: f"{m[1]}{yaml_scalar(path)}{m[2]}", text)
     return text.replace("pip install pytest-ngram\n", f"pip install pytest-ngram=={__version__}\n")
 
 
+def _engine(named: str | None) -> EngineChoice:
+    try:
+        return choose(None if named == _EMBEDDED else named)
+    except OSError as error:
+        raise OptionError(
+            f"the engine cannot be looked at: {error.strerror or error}",
+            checked=[str(named)],
+            fix="correct its path, or get the right to enter its folder",
+        ) from error
+
+
 def _corpus(path: Path) -> OwnCorpus:
-    """Read a corpus. A few bad lines in a long export are counted; a file of nothing else is refused."""
+    """Read a corpus; it has to be a file that stays, since the matrix names it.
+
+    A few bad lines in a long export are counted; a file of nothing else is refused.
+    """
+    with contextlib.suppress(OSError):  # whatever is wrong is told by who reads it
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise OptionError(
+                "the corpus is no regular file",
+                checked=[str(path)],
+                fix="write the chats into a file, and name it: each run reads it again",
+            )
     report = read_corpus(path, on_bad="count").report
     roles = ("assistant",) if "assistant" in report.per_role else ()
     messages = report.per_role.get("assistant", report.messages)

@@ -54,7 +54,8 @@ class FileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class SourceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a model file comes from: exactly one of `path`, `package`, `parts` and `generate`.
 
-    `parts` are pieces of one file, cut anywhere, in order; `sha256` is of the whole file that they make.
+    `parts` are pieces of one file, cut anywhere, in order; `sha256` is of the whole file that they make,
+    and is needed where their names do not number them.
     """
 
     path: str | None = None

@@ -1,4 +1,4 @@
-"""One measuring run of a user on a host at a time: a second one is told, not forbidden, and so is the first."""
+"""One measuring run of a user on a host at a time: of two both are told, and none is forbidden."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ It serves estimates only, so whatever is wrong with a file is said, and the file
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -172,7 +173,10 @@ def _faults(kept: Kept) -> Iterator[str]:
     if not _DATE.fullmatch(kept.measured):
         yield f"measured is no date: {kept.measured!r}"
     timings = kept.timings
-    for name, figures in {**timings.configs, **timings.prompts, "between": timings.between}.items():
+    figures_by_name = itertools.chain(
+        timings.configs.items(), timings.prompts.items(), [("between", timings.between)]
+    )
+    for name, figures in figures_by_name:
         for key, value in msgspec.structs.asdict(figures).items():
             most = _MOST_S if key == "seconds" or key.endswith("_s") else _MOST_N
             if value != 0 and not _LEAST <= value <= most:

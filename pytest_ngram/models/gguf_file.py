@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from gguf import Keys
+from gguf import GGUF_DEFAULT_ALIGNMENT, Keys
 
 from pytest_ngram import record
 from pytest_ngram.errors import ModelError
@@ -57,13 +57,20 @@ def inspect(path: Path) -> ModelFacts:
     """Read a GGUF file's facts; of a split model give the first shard.
 
     Raises:
-        ModelError: the file is bad in one of the ways of `read_header`, is a later shard, misses a shard,
-            lacks a key that every language model has, or states numbers that cannot be.
+        ModelError: the file is bad in one of the ways of `read_header`, goes on after its last tensor, is a
+            later shard, misses a shard, lacks a key that every language model has, states numbers that
+            cannot be, or has a path that cannot be looked at.
     """
-    if path.exists() and not (path.is_file() or path.is_dir()):
-        raise ModelError("the model is no regular file", checked=[str(path)], fix="name a GGUF file")
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ModelError("the model is no regular file", checked=[str(path)], fix="name a GGUF file")
         return _inspect(path)
+    except OSError as error:  # a name that is too long, a folder that may not be entered
+        raise ModelError(
+            f"the model cannot be looked at: {error.strerror or error}",
+            checked=[str(path)],
+            fix="correct the path, or give this user the right to read it",
+        ) from error
     except (ValueError, OverflowError, MemoryError, IndexError, TypeError, ZeroDivisionError) as error:
         raise ModelError(
             "the model file's header states numbers that cannot be",
@@ -76,6 +83,8 @@ def _inspect(path: Path) -> ModelFacts:
     header = read_header(path)
     shards = (path, *_other_shards(path, header))
     headers = [header, *(read_header(other) for other in shards[1:])]
+    for shard, each in zip(shards, headers, strict=True):
+        _check_end(shard, each)
     tensors = [tensor for each in headers for tensor in each.tensors]
     values = Values(path, header)
     tokens = values.tokens()
@@ -94,6 +103,24 @@ def _inspect(path: Path) -> ModelFacts:
         chat_template=template if isinstance(template, str) else None,
         **vars(layer_facts(values, tensors)),
     )
+
+
+def _check_end(path: Path, header: Header) -> None:
+    """Refuse a file that goes on after its last tensor and the padding: two files or parts put end to end.
+
+    llama.cpp loads such a file; with pieces in a wrong order all weights after the first wrong one are noise.
+    """
+    sizes = [tensor.n_bytes for tensor in header.tensors]
+    if not sizes or None in sizes:  # of a type that gguf does not know: where it ends is not known either
+        return
+    alignment = header.values.get(Keys.General.ALIGNMENT, GGUF_DEFAULT_ALIGNMENT)
+    end = header.data_start + max(tensor.offset + (tensor.n_bytes or 0) for tensor in header.tensors)
+    if isinstance(alignment, int) and header.size_bytes > -(-end // alignment) * alignment:
+        raise ModelError(
+            f"the model file goes on after its last tensor, by {header.size_bytes - end} bytes",
+            checked=[str(path), f"the file has {header.size_bytes} bytes, its last tensor ends at {end}"],
+            fix="fetch the file again, or put its parts together again: something was added to it",
+        )
 
 
 def token_lists_differ_at(one: ModelFacts, other: ModelFacts, first: int = 0) -> int | None:

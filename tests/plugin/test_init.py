@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from pytest_ngram.init.project import look
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
 
@@ -126,6 +127,92 @@ def test_the_engine_stands_in_a_new_pytest_ini(pytester: pytest.Pytester) -> Non
 
 
 @pytest.mark.parametrize(
+    ("file", "section"),
+    [
+        ("pytest.toml", "[pytest]"),
+        ("pyproject.toml", "[tool.pytest]"),
+        ("pyproject.toml", "[tool.pytest.ini_options]"),
+        ("pytest.ini", "[pytest]"),
+        ("setup.cfg", "[tool:pytest]"),
+    ],
+)
+def test_the_lines_to_add_work_as_they_are_told(pytester: pytest.Pytester, file: str, section: str) -> None:
+    """Added literally to each kind of configuration, pytest collects the tests and reads the engine back."""
+    (pytester.path / file).write_text(f"{section}\n")
+    (pytester.path / "tests").mkdir()
+    engine = '/opt/a "b"\\1c é😀/llama-server'
+    (pytester.path / "tests" / "test_engine.py").write_text(
+        f"def test_it(pytestconfig):\n    assert pytestconfig.getini('llama_server') == {engine!r}\n"
+    )
+    done = init(pytester.path, "--no-ci")
+    assert done.returncode == 0, done.stderr
+    (told,) = [line for line in done.stdout.splitlines() if "testpaths = " in line]
+    config = look(pytester.path).config
+    assert config is not None
+    lines = [section, told.split(f"{file}: ")[1], config.line("llama_server", engine)]
+    (pytester.path / file).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=1)
+
+
+@pytest.mark.parametrize("name", ["1.gguf", "null.gguf", "on.gguf", "2024-01-01.gguf", "del\x7f\x85.gguf"])
+def test_any_name_of_a_model_is_taken(pytester: pytest.Pytester, model: Path, name: str) -> None:
+    """What YAML takes for a number or for nothing is quoted, and its cells are collected."""
+    model.rename(pytester.path / name)
+    done = init(pytester.path, "--no-ci", "--model", name)
+    assert done.returncode == 0, done.stderr
+    (command,) = [line for line in done.stdout.splitlines() if "--collect-only" in line]
+    arguments = [each for each in shlex.split(command)[1:] if each != "--ngram-probe"]
+    result = pytester.runpytest_subprocess(*arguments, "-p", "no:cacheprovider")
+    assert result.ret == 0, result.stdout.str()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--model", b"bad\xff.gguf"], "not UTF-8"),
+        (["--engine", b"./bad\xff"], "not UTF-8"),
+        (["--corpus", b"bad\xff.jsonl"], "not UTF-8"),
+        (["n" * 300], "cannot be looked at: File name too long"),
+        (["--model", "n" * 300], "cannot be looked at: File name too long"),
+        (["--corpus", "n" * 300], "File name too long"),
+        (["--engine", "n" * 300], "cannot be looked at: File name too long"),
+        (["--engine", "./" + "n" * 300], "File name too long"),
+        (["--corpus", "fifo"], "the corpus is no regular file"),
+        (["--corpus", "/dev/zero"], "the corpus is no regular file"),
+    ],
+)
+def test_odd_paths_are_told(
+    pytester: pytest.Pytester, model: Path, arguments: list[str | bytes], said: str
+) -> None:
+    """Names that are no text or too long, and files that never end: an error in time, and nothing written."""
+    os.mkfifo(pytester.path / "fifo")
+    shutil.copy(model, os.fsencode(pytester.path) + b"/bad\xff.gguf")
+    shutil.copy(CORPUS, os.fsencode(pytester.path) + b"/bad\xff.jsonl")
+    script = os.fsencode(pytester.path) + b"/bad\xff"
+    Path(os.fsdecode(script)).write_text("#!/bin/sh\nexec true\n")
+    os.chmod(script, 0o700)
+    before = {*pytester.path.rglob("*")}
+    command = [sys.executable, "-m", "pytest_ngram.cli", "init", "--no-ci", *arguments]
+    done = subprocess.run(command, cwd=pytester.path, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "  checked: " in done.stderr
+    assert "  to do: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert {*pytester.path.rglob("*")} == before
+
+
+@pytest.mark.parametrize("arguments", [[""], ["--model", ""], ["--corpus", ""], ["--engine", ""]])
+def test_an_empty_name_is_not_the_current_folder(pytester: pytest.Pytester, arguments: list[str]) -> None:
+    """An unset variable of a script writes nothing, and means no engine either."""
+    done = init(pytester.path, *arguments)
+    assert done.returncode == 2
+    assert "is empty" in done.stderr
+    assert files(pytester.path) == set()
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["--model", "nowhere.gguf"], "the model file does not exist"),
@@ -191,17 +278,19 @@ def test_a_program_that_is_no_llama_server(pytester: pytest.Pytester) -> None:
 
 
 def test_ctrl_c_ends_in_a_line(pytester: pytest.Pytester) -> None:
-    """Stopped while it reads the chats: one line, the exit code of an interrupt, and no file."""
-    os.mkfifo(pytester.path / "chats.jsonl")
-    command = [sys.executable, "-m", "pytest_ngram.cli", "init", "--no-ci", "--corpus", "chats.jsonl"]
+    """Stopped while it asks the engine: one line, the exit code of an interrupt, and no file."""
+    os.mkfifo(pytester.path / "asked")
+    engine = pytester.path / "llama-server"
+    engine.write_text("#!/bin/sh\necho >asked\nexec sleep 60\n")
+    engine.chmod(0o755)
+    command = [sys.executable, "-m", "pytest_ngram.cli", "init", "--no-ci", "--engine", str(engine)]
     process = subprocess.Popen(command, cwd=pytester.path, stderr=subprocess.PIPE, text=True)
-    # opening the other end waits until the reader is there
-    with (pytester.path / "chats.jsonl").open("wb"):
-        process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=60)
+    (pytester.path / "asked").read_text()  # waits until the program is asked for its flags
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=30)
     assert said == "stopped by Ctrl-C\n"
     assert process.returncode == 130
-    assert [path.name for path in pytester.path.rglob("*")] == ["chats.jsonl"]
+    assert {path.name for path in pytester.path.rglob("*")} == {"asked", "llama-server"}
 
 
 def test_help_tells_every_option(pytester: pytest.Pytester) -> None:

@@ -108,3 +108,60 @@ def test_what_cannot_work_is_found_before_anything_is_measured(
     assert result.ret == pytest.ExitCode.INTERRUPTED
     assert result.stdout.str().count(expected) == 1
     assert not (project.path / ".ngram").exists()
+
+
+def test_a_journal_that_is_there_is_found_before_anything_is_measured(project: Project) -> None:
+    """The same command twice: the second run ends at once, and what the first one saved stays."""
+    options = ["-k", "none", "--ngram-journal=j.jsonl", "--benchmark-json=b.json", "--benchmark-quiet"]
+    assert project.run(*options).ret == 0
+    saved = [(project.path / name).read_bytes() for name in ("j.jsonl", "b.json")]
+    result = project.run(*options)
+    assert result.ret == pytest.ExitCode.INTERRUPTED
+    assert result.stdout.str().count("--ngram-journal names a file that is there already") == 1
+    assert [(project.path / name).read_bytes() for name in ("j.jsonl", "b.json")] == saved
+
+
+def test_a_run_that_measured_nothing_overwrites_no_results(project: Project) -> None:
+    """All cells are refused: the JSON of an earlier run is left as it was, and that is said."""
+    project.measure("-k", "none")
+    saved = project.path / "run.json"
+    before = saved.read_bytes()
+    project.edit("generate: {target: 0.7}", "path: gone.gguf")
+    result = project.run("-k", "none", f"--benchmark-json={saved}", "--benchmark-quiet")
+    assert result.ret == pytest.ExitCode.TESTS_FAILED
+    assert saved.read_bytes() == before
+    result.stdout.fnmatch_lines(["NOT SAVED", "not saved: nothing was measured", f"*{saved} holds what*"])
+    assert f"saved: {saved}" not in result.stdout.str().splitlines()
+
+
+# From the second cell on no file may grow: the same end as a full disk, for this process alone.
+FULL_AT_THE_SECOND_CELL = """
+import resource
+from pathlib import Path
+import pytest
+
+ended = 0
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_makereport(item, call):
+    global ended
+    ended += call.when == "call"
+    if ended == 2:
+        (journal,) = Path(".ngram").glob("*.jsonl")
+        resource.setrlimit(resource.RLIMIT_FSIZE, (journal.stat().st_size + 100, resource.RLIM_INFINITY))
+"""
+
+
+def test_a_full_disk_says_how_many_cells_the_journal_holds(project: Project) -> None:
+    """The cell whose line had no room is not counted as kept, and its run is not said to be whole."""
+    (project.bench / "conftest.py").write_text(FULL_AT_THE_SECOND_CELL, encoding="utf-8")
+    command = [sys.executable, "-m", "pytest", "bench", "-p", "no:cacheprovider", "-k", "none"]
+    command += ["--benchmark-json=run.json", "--benchmark-quiet"]
+    text = subprocess.run(command, cwd=project.path, capture_output=True, text=True, check=False).stdout
+    assert "1 of 2 cells that ended are in the journal" in text
+    assert f"--ngram-resume={project.journal}: they are not measured again" in text
+    assert project.journal.read_text().count('"kind":"cell"') == 1
+    (project.bench / "conftest.py").unlink()
+    result = project.run("-k", "none", f"--ngram-resume={project.journal}")
+    result.assert_outcomes(passed=4, deselected=4)
+    assert project.journal.read_text().count('"kind":"cell"') == 4

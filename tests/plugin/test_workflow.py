@@ -6,6 +6,7 @@ That step is run in `tests/native/test_workflow.py`, where there is a binary.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ import pytest
 import yaml
 
 from pytest_ngram.init import Wanted, write
-from pytest_ngram.init.write import WORKFLOW
+from pytest_ngram.init.write import WORKFLOW, workflow_text
 
 if TYPE_CHECKING:
     from conftest import Workflow
@@ -144,6 +145,35 @@ def test_no_step_expands_expressions_in_its_shell(run: Workflow) -> None:
         assert "${{" not in text, name
         checked = subprocess.run(["bash", "-n"], input=text, capture_output=True, text=True, check=False)
         assert checked.returncode == 0, f"{name}: {checked.stderr}"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "ven\\1dor: llama.cpp",
+        "third party/llama.cpp # x: y",
+        "- llama.cpp",
+        "null",
+        "8601",
+        'a "b"/llama.cpp',
+        "модель 😀/llama.cpp",
+    ],
+)
+def test_any_path_of_the_submodule_is_read_back(path: str) -> None:
+    """In both places, with nothing else changed in what YAML reads."""
+    plain, data = (yaml.safe_load(workflow_text(each)) for each in (None, path))
+    assert data["env"].pop("LLAMA_CPP") == path
+    told = data[True]["pull_request"]["paths"].pop(0)
+    assert re.sub(r"\\(.)", r"\1", told) == path  # a backslash takes a letter as it is
+    del plain["env"]["LLAMA_CPP"], plain[True]["pull_request"]["paths"][0]
+    assert data == plain
+
+
+def test_letters_of_patterns_stand_for_themselves() -> None:
+    """`paths:` are patterns: in `c++/[x]` the plus would mean one or more, the brackets one of."""
+    data = yaml.safe_load(workflow_text("c++/[x]*?!/llama.cpp"))
+    assert data[True]["pull_request"]["paths"][0] == r"c\+\+/\[x\]\*\?\!/llama.cpp"
+    assert data["env"]["LLAMA_CPP"] == "c++/[x]*?!/llama.cpp"
 
 
 def test_the_template_stands_for_itself() -> None:

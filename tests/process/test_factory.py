@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import socket
+import threading
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from pytest_ngram.engine import unanswered
 from pytest_ngram.engine.client import Client, CompletionRequest
 from pytest_ngram.engine.command import server_argv
 from pytest_ngram.engine.factory import Factory
@@ -47,3 +51,33 @@ def test_flags_are_those_of_the_engine(embedded: EngineProcess) -> None:
     with pytest.raises(EngineError, match="--device"):
         Factory(choose(None)).vocabulary.group(["--device", "CUDA0"])
     assert Factory(choose(embedded.url)).vocabulary.group(["--device", "CUDA0"])["device"][1] == "CUDA0"
+
+
+def test_a_server_that_only_hangs_up_is_not_asked_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Once it was given up, a start fails for the same reason and without a connection."""
+    monkeypatch.setattr(unanswered, "PATIENCE_S", 0.0)
+    asked: list[object] = []
+    said: list[str] = []
+    reasons = set()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    connection, address = listener.accept()
+                    asked.append(address)
+                    connection.close()
+
+        thread = threading.Thread(target=hang_up, daemon=True)
+        thread.start()
+        factory = Factory(choose(f"http://127.0.0.1:{listener.getsockname()[1]}"), warn=said.append)
+        for _ in range(5):
+            with pytest.raises(EngineError, match="no llama-server answers") as caught:
+                factory.start([], log_path=tmp_path / "server.log")
+            reasons.add(caught.value.cause)
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join(5.0)
+    assert len(asked) == unanswered.PATIENCE_ASKED
+    assert len(reasons) == len(said) == 1

@@ -51,6 +51,8 @@ def test_every_flag_has_a_place(flag: Flag) -> None:
         ("-a b", "model_alias", {"b"}),
         ("-ncmoe 0", "tensor_buft_overrides", ""),
         ("-ncmoe 2", "tensor_buft_overrides", f"{LAYER_0},{LAYER_1}"),
+        ("-ncmoe 512", "tensor_buft_overrides", f"{EXPERTS}=CPU"),
+        ("-ncmoe 2000000000", "tensor_buft_overrides", f"{EXPERTS}=CPU"),
         ("-cmoe", "tensor_buft_overrides", f"{EXPERTS}=CPU"),
         ("-ot a=CPU,b=CPU", "tensor_buft_overrides", "a=CPU,b=CPU"),
         ("-ot a=CPU -ncmoe 1 -cmoe", "tensor_buft_overrides", f"a=CPU,{LAYER_0},{EXPERTS}=CPU"),
@@ -148,3 +150,9 @@ def test_single_host_on_builds_before_the_list() -> None:
 def test_build_from_the_version(version: str, build: str | None) -> None:
     """The third part of the package's version is llama.cpp's build."""
     assert embedded.build_of(version) == build
+
+
+def test_overrides_are_no_more_than_a_model_can_have_layers() -> None:
+    """Each is tried on each tensor of a load, so their number must not grow with what is asked for."""
+    counts = [params_of(f"-ncmoe {n}").tensor_buft_overrides.count("=CPU") for n in (1, 511, 512, 9999)]
+    assert counts == [1, 511, 1, 1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
+from pytest_ngram.errors import OptionError
 from pytest_ngram.init.advice import Advice
 from pytest_ngram.init.matrix_text import TABLE, TABLE_CONFIG, OwnCorpus, OwnModel, matrix_text
 from pytest_ngram.matrix.decode import decode_matrix
@@ -28,6 +30,12 @@ ADVICE = Advice(("none", TABLE_CONFIG), ("general",), "-c 4096 -t 4", 2**20, ("a
         "Модель: новая.gguf",
         "on.gguf",
         "~x.gguf",
+        "del\x7f.gguf",
+        "next\x85line.gguf",
+        "line\u2028break\u2029.gguf",
+        "\ufeffmark.gguf",
+        "tab\t\x1b.gguf",
+        "beyond 😀.gguf",
     ],
 )
 def test_any_path_is_read_back(tmp_path: Path, session_cache: Path, name: str) -> None:
@@ -48,6 +56,52 @@ def test_any_path_is_read_back(tmp_path: Path, session_cache: Path, name: str) -
         source = matrix.tables[TABLE].corpus
         assert source is not None
         assert source.path == found
+
+
+@pytest.mark.parametrize("name", ["1", "1.5", "1e5", "0x1f", "null", "on", "y", "2024-01-01", "1_0", "own-1"])
+def test_any_id_is_read_back(tmp_path: Path, session_cache: Path, name: str) -> None:
+    """What YAML would take for a number, a date or nothing is an id here."""
+    made = generate(HandBuiltSpec(), session_cache / "models")
+    text = matrix_text(TEMPLATE, tmp_path / "bench", OwnModel(name, inspect(made), ADVICE), None)
+    assert name in decode_matrix(text.replace(TABLE_CONFIG, "ngram-simple"), "matrix.yaml").models
+
+
+def test_a_path_that_is_no_text_is_refused(tmp_path: Path, session_cache: Path) -> None:
+    """A name that is not UTF-8 cannot be written into YAML: told with the name, not with a traceback."""
+    path = Path(os.fsdecode(bytes(tmp_path) + b"/bad\xff.gguf"))
+    path.symlink_to(generate(HandBuiltSpec(), session_cache / "models"))
+    with pytest.raises(OptionError, match="not UTF-8") as caught:
+        matrix_text(TEMPLATE, tmp_path / "bench", OwnModel("mine", inspect(path), ADVICE), None)
+    assert "bad\\xff.gguf" in caught.value.checked[0]
+
+
+@pytest.mark.parametrize("target", ["deep/er/cells", "../shared/bench"])
+def test_a_linked_bench_names_the_model(tmp_path: Path, session_cache: Path, target: str) -> None:
+    """Relative paths count from where the link leads to: pytest's matrix is opened there."""
+    repo = tmp_path / "repo"
+    (repo / "models").mkdir(parents=True)
+    model = repo / "models" / "m.gguf"
+    model.symlink_to(generate(HandBuiltSpec(), session_cache / "models"))
+    (repo / target).mkdir(parents=True)
+    (repo / "bench").symlink_to(target)
+    (tmp_path / "link").symlink_to(repo)
+    for root in (repo, tmp_path / "link", repo / "models" / ".."):
+        own = OwnModel("mine", inspect(root / "models" / "m.gguf"), ADVICE)
+        text = matrix_text(TEMPLATE, root / "bench", own, OwnCorpus(model, 1, (), 0))
+        found = decode_matrix(text, "matrix.yaml").models["mine"].path
+        assert found is not None
+        assert (root / "bench" / found).samefile(model)
+        assert Path(found).is_absolute() == target.startswith("..")
+
+
+def test_a_linked_folder_of_models_is_named_as_it_is(tmp_path: Path, session_cache: Path) -> None:
+    """A repository's `models` may lead elsewhere on each host: the matrix names the link, relative."""
+    made = generate(HandBuiltSpec(), session_cache / "models")
+    (tmp_path / "repo").mkdir()
+    (tmp_path / "repo" / "models").symlink_to(made.parent)
+    own = OwnModel("mine", inspect(tmp_path / "repo" / "models" / made.name), ADVICE)
+    text = matrix_text(TEMPLATE, tmp_path / "repo" / "bench", own, OwnCorpus(made, 1, (), 0))
+    assert decode_matrix(text, "matrix.yaml").models["mine"].path == f"../models/{made.name}"
 
 
 def test_a_table_is_built_as_asked(tmp_path: Path) -> None:

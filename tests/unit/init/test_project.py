@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -48,9 +49,21 @@ def test_the_first_in_pytests_order_counts(tmp_path: Path) -> None:
 
 
 def test_settings_are_written_as_the_file_writes_them() -> None:
-    """Quotes in TOML, none in an ini file."""
+    """Quotes in TOML, with a list where pytest's own types want one; none in an ini file."""
     assert PytestConfig("pyproject.toml", "[tool.pytest]", False).line("a", "b") == 'a = "b"'
     assert PytestConfig("tox.ini", "[pytest]", False).line("a", "b") == "a = b"
+    old = PytestConfig("pyproject.toml", "[tool.pytest.ini_options]", False)
+    assert old.line("testpaths", "tests") == 'testpaths = "tests"'
+    for file in ("pytest.toml", ".pytest.toml", "pyproject.toml"):
+        new = PytestConfig(file, "[tool.pytest]" if file == "pyproject.toml" else "[pytest]", False)
+        assert new.line("testpaths", "tests") == 'testpaths = ["tests"]'
+
+
+@pytest.mark.parametrize("value", ['a "b" c', "a\\1b", "Модель 😀", "a\x7fb", "a\tb", "a#b"])
+def test_any_value_is_read_back_from_toml(value: str) -> None:
+    """Quotes, backslashes, control characters and letters outside the first plane."""
+    line = PytestConfig("pyproject.toml", "[tool.pytest]", False).line("llama_server", value)
+    assert tomllib.loads(line) == {"llama_server": value}
 
 
 @pytest.mark.parametrize(
@@ -61,6 +74,8 @@ def test_settings_are_written_as_the_file_writes_them() -> None:
             "third_party/llama.cpp",
         ),
         ('[submodule "y"]\n\tpath = engine\n\turl = https://h/ggml-org/llama.cpp\n', "engine"),
+        ('[submodule "q"]\n\tpath = "third \\"x\\" \\\\1/llama.cpp # y"\n', 'third "x" \\1/llama.cpp # y'),
+        ('[submodule "c"]\n\tpath = a  b/llama.cpp   # a comment\n', "a  b/llama.cpp"),
         ('[submodule "z"]\n\tpath = other\n\turl = https://h/other\n', None),
     ],
 )
@@ -87,3 +102,10 @@ def test_a_file_is_no_repository(tmp_path: Path) -> None:
     with pytest.raises(OptionError, match="is a file"):
         look(tmp_path / "f")
     assert look(tmp_path / "new").config is None
+
+
+def test_a_place_that_cannot_be_looked_at(tmp_path: Path) -> None:
+    """A name that is too long for the file system: what it says of it, with the path."""
+    with pytest.raises(OptionError, match="cannot be looked at: File name too long") as raised:
+        look(tmp_path / ("n" * 300))
+    assert "n" * 300 in raised.value.checked[0]

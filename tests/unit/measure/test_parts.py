@@ -37,14 +37,66 @@ def test_the_parts_make_the_file(parts: list[Path], tmp_path: Path) -> None:
     assert made.stat().st_mtime_ns == before
 
 
-def test_other_parts_or_another_order_are_another_file(parts: list[Path], tmp_path: Path) -> None:
+def test_other_parts_are_another_file(parts: list[Path], tmp_path: Path) -> None:
     """The name depends on what the parts hold, so a changed part is never answered with the old file."""
     made = join(parts, tmp_path / "cache")
-    assert join([parts[0], parts[2], parts[1]], tmp_path / "cache") != made
     parts[1].write_bytes(b"changed")
     changed = join(parts, tmp_path / "cache")
     assert changed != made
     assert b"changed" in changed.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [((0, 2, 1), "m.gguf.part02 stands where part 1 is due"), ((0, 2), "m.gguf.part02 stands where part 1")],
+)
+def test_numbers_out_of_order_are_refused(
+    parts: list[Path], tmp_path: Path, order: tuple[int, ...], said: str
+) -> None:
+    """Swapped or left out, the weights would be read as noise and measured as a model: no hash is needed."""
+    with pytest.raises(ModelError, match="in the wrong order, or one is left out") as caught:
+        join([parts[i] for i in order], tmp_path / "cache")
+    assert said in caught.value.checked[0]
+    assert not (tmp_path / "cache").exists()
+
+
+def test_numbers_count_as_numbers(tmp_path: Path) -> None:
+    """`part9` comes before `part10`, and what is equal in all names (`q4`, `of12`) is no number of a part."""
+    paths = [tmp_path / f"q4.gguf.part{i}of12" for i in range(1, 13)]
+    for i, path in enumerate(paths):
+        path.write_bytes(b"GGUF" if i == 0 else bytes([i]))
+    assert join(paths, tmp_path / "cache").read_bytes() == b"GGUF" + bytes(range(1, 12))
+    with pytest.raises(ModelError, match="wrong order"):
+        join(sorted(paths, key=str), tmp_path / "cache")
+
+
+def test_names_without_numbers_want_a_hash(parts: list[Path], tmp_path: Path) -> None:
+    """Nothing tells their order but the hash of the whole; the one that this order makes is told."""
+    named = [part.rename(tmp_path / f"m-q4.gguf.{end}") for part, end in zip(parts, "abc", strict=True)]
+    with pytest.raises(ModelError, match="nothing tells whether the parts are in order") as caught:
+        join(named, tmp_path / "cache")
+    assert f"sha256 {SHA256}" in caught.value.checked[0]
+    assert "sha256:" in caught.value.fix
+    assert not list(tmp_path.glob("cache/*.gguf"))
+    assert join(named, tmp_path / "cache", SHA256).read_bytes() == WHOLE
+
+
+def test_a_part_named_twice_is_refused(parts: list[Path], tmp_path: Path) -> None:
+    """By the same path, by a link, or as a copy; a file that does repeat itself is proven by its hash."""
+    with pytest.raises(ModelError, match="a part is named twice"):
+        join([*parts, parts[2]], tmp_path / "cache", SHA256)
+    link = tmp_path / "m.gguf.part03"
+    link.symlink_to(parts[2])
+    with pytest.raises(ModelError, match="a part is named twice"):
+        join([*parts, link], tmp_path / "cache")
+    link.unlink()
+    link.write_bytes(parts[2].read_bytes())
+    with pytest.raises(ModelError, match="two parts hold the same bytes") as caught:
+        join([*parts, link], tmp_path / "cache")
+    assert [str(parts[2]) in line and str(link) in line for line in caught.value.checked[:1]] == [True]
+    repeated = WHOLE + parts[2].read_bytes()
+    expected = hashlib.sha256(repeated).hexdigest()
+    assert join([*parts, link], tmp_path / "cache", expected).read_bytes() == repeated
 
 
 def test_a_file_that_was_damaged_is_put_together_anew(parts: list[Path], tmp_path: Path) -> None:

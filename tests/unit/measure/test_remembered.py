@@ -217,3 +217,38 @@ def test_a_url_is_told_by_address_build_and_flags() -> None:
             keys.add(key(f"http://127.0.0.1:{server.server_port}").replace(str(server.server_port), "PORT"))
             server.shutdown()
     assert len(keys) == 2
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"load_s":2.0', '"load_s":1e308'),
+        ('"load_s":2.0', '"load_s":-50'),
+        ('"starts":1.0', '"starts":1e-300'),
+        ('"predicted_s":8.0', '"predicted_s":-8'),
+        ('{"prompt_n":10,"rounds":1,"ended":0.0', '{"prompt_n":10,"rounds":0,"ended":1.0'),
+        ('"prompt_n":10,', '"prompt_n":-10,'),
+        ('"cells":4,"seconds":1', '"cells":4,"seconds":1e300'),
+        ('"measured":"2', '"measured":"\\u001b[2J2'),
+        ('"measured":"2', '"measured":"a2'),
+    ],
+)
+def test_figures_that_cannot_be_are_done_without(base: Path, old: str, new: str) -> None:
+    """A file that is whole and holds nonsense is said, and neither divided by nor printed raw."""
+    remember(place(base), MEASURED, no_warning)
+    path = place(base).path
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new))
+    said: list[str] = []
+    assert recall(place(base), said.append) is None
+    assert ["cannot be read and are done without" in line for line in said] == [True]
+    assert said[0].isprintable()
+    remember(place(base), MEASURED, said.append)
+    assert recall(place(base), no_warning) is not None
+
+
+def test_what_has_nothing_measured_is_no_fault(base: Path) -> None:
+    """A config with starts and no requests, and a prompt without an answer, are kept and found."""
+    remember(place(base), ModelTimings({"none": Timing(1, 2, 1)}, {"p": Answer(10)}), no_warning)
+    assert recall(place(base), no_warning) is not None

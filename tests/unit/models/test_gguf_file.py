@@ -153,6 +153,18 @@ def test_cut_tensor_data_says_how_many_bytes_are_missing(write_gguf):
     assert ": 100 bytes are missing" in bad(path).cause
 
 
+def test_bytes_after_the_last_tensor_are_refused(write_gguf):
+    """A file with more in it than its tensors was put together wrongly; padding to the alignment is none."""
+    path = write_gguf()
+    content = path.read_bytes()
+    end = end_of_tensors(content)
+    path.write_bytes(content + b"x")
+    error = bad(path)
+    assert "goes on after its last tensor" in error.cause
+    assert f"{len(content) + 1} bytes" in error.checked[1]
+    assert str(end) in error.checked[1]
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(share=st.floats(0, 1, exclude_max=True))
 def test_a_file_cut_anywhere_is_a_model_error(write_gguf, share):
