@@ -17,6 +17,23 @@ SERVER_VARIABLE = "PYTEST_NGRAM_LLAMA_SERVER"
 
 
 @dataclass(frozen=True)
+class GateOptions:
+    """What the user wants of the gates.
+
+    Args:
+        update: store goldens instead of comparing with them.
+        strict_seam: what cannot be looked at in the seam is a failure.
+        golden: folder of goldens; None means `golden/` beside the gate tests.
+        report: a file for the verdicts and the build's capabilities, or None.
+    """
+
+    update: bool
+    strict_seam: bool
+    golden: Path | None
+    report: Path | None
+
+
+@dataclass(frozen=True)
 class Settings:
     """What the user asked for.
 
@@ -32,6 +49,7 @@ class Settings:
         load_deadline_s: how long an engine may take until it is ready.
         llama_server: a binary or a URL; None means the embedded engine.
         engine_label: the user's own name for the build.
+        gates: what the user wants of the gates.
     """
 
     matrix: Path
@@ -45,6 +63,7 @@ class Settings:
     load_deadline_s: float
     llama_server: str | None
     engine_label: str | None
+    gates: GateOptions
 
 
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -109,6 +128,25 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "--ngram-force",
         {"action": "store_true", "help": "start a server although its memory need exceeds what is free"},
     ),
+    (
+        "--gates-update",
+        {
+            "action": "store_true",
+            "help": "store the ids that this build generates as goldens, to be reviewed",
+        },
+    ),
+    (
+        "--gates-golden",
+        {"metavar": "DIR", "help": "folder of goldens (default: golden/ beside the gate tests)"},
+    ),
+    (
+        "--gates-report",
+        {"metavar": "FILE", "help": "write verdicts and capabilities as JSON, for pytest-ngram gates-diff"},
+    ),
+    (
+        "--strict-seam",
+        {"action": "store_true", "help": "fail where the build has no program to look into it with"},
+    ),
 )
 
 
@@ -165,6 +203,18 @@ def read(config: pytest.Config) -> Settings:
         or config.getini("llama_server")
         or None,
         engine_label=config.getoption("engine_label"),
+        gates=_gate_options(config),
+    )
+
+
+def _gate_options(config: pytest.Config) -> GateOptions:
+    here = config.invocation_params.dir
+    golden, report = config.getoption("gates_golden"), config.getoption("gates_report")
+    return GateOptions(
+        update=config.getoption("gates_update"),
+        strict_seam=config.getoption("strict_seam"),
+        golden=here / golden if golden else None,
+        report=here / report if report else None,
     )
 
 

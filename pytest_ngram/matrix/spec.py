@@ -47,7 +47,10 @@ class FileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One model: where it comes from, llama-server flags for it, and what is run on it."""
+    """One model: where it comes from, llama-server flags for it, and what is run on it.
+
+    `abstains` gives, by config, why that config is expected never to draft on this model.
+    """
 
     path: str | None = None
     package: str | None = None
@@ -57,15 +60,21 @@ class ModelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompt_sets: tuple[str, ...] | None = None
     n_predict: Tokens | None = None
     blocks: Positive | None = None
+    abstains: dict[str, str] = {}
 
 
 class ConfigSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One speculative configuration: spec types, llama-server flags, a table, and requests per cell."""
+    """One speculative configuration: spec types, llama-server flags, a table, and requests per cell.
+
+    `identity` says what its greedy text must be, for the gates: the baseline's in every id (`strict`), the
+    baseline's but for a numeric near-tie (`near-tie`), or its own at another draft length (`self`).
+    """
 
     types: tuple[str, ...] = ()
     flags: str = ""
     table: str | None = None
     rounds: Positive = 1
+    identity: Literal["strict", "near-tie", "self"] = "near-tie"
 
     @property
     def stateful(self) -> bool:
@@ -97,6 +106,20 @@ class ProfileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompts: dict[str, Positive] = {}
 
 
+class GatesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the gates ask. `prompts` limits a set to its first n; a set that is not named is taken whole.
+
+    `never_rejected` gives, by `model/config`, why every draft is expected to be accepted there. `symbols` are
+    names that the build's libraries must define, because something else attaches to them.
+    """
+
+    models: tuple[str, ...] | None = None
+    prompts: dict[str, Positive] = {}
+    n_predict: Tokens = 96
+    never_rejected: dict[str, str] = {}
+    symbols: tuple[str, ...] = ()
+
+
 class MatrixSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file, with every name resolved by `matrix.decode`."""
 
@@ -109,6 +132,7 @@ class MatrixSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables: dict[str, TableSpec]
     prompt_sets: dict[str, FileSpec]
     profiles: dict[str, ProfileSpec]
+    gates: GatesSpec = GatesSpec()
 
     def configs_of(self, model: str) -> tuple[str, ...]:
         """The config ids that run on a model, in the order written."""

@@ -45,10 +45,7 @@ class Models:
             ModelError: missing, damaged, or not to be generated as asked.
         """
         if name not in self._opened:
-            path = self._path(name)
-            facts = inspect(path)
-            sha256 = model_sha256(facts, lambda shard: file_sha256(shard, self._cache))
-            self._opened[name] = Model(path, facts, record_model(facts, sha256))
+            self._opened[name] = open_model(self._path(name), self._cache)
         return self._opened[name]
 
     def known(self, name: str) -> record.Model | None:
@@ -60,6 +57,13 @@ class Models:
         if spec.generate is None:
             return sources.locate(spec, self._base)
         return generate(handbuilt_spec(spec.generate), self._cache / "models")
+
+
+def open_model(path: Path, cache: Path) -> Model:
+    """Return the model of a file. Raises `ModelError` for one that is missing or damaged."""
+    facts = inspect(path)
+    sha256 = model_sha256(facts, lambda shard: file_sha256(shard, cache))
+    return Model(path, facts, record_model(facts, sha256))
 
 
 def handbuilt_spec(spec: GenerateSpec) -> HandBuiltSpec:

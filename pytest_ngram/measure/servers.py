@@ -82,7 +82,7 @@ class Servers:
             Kind(
                 stateful=config.stateful,
                 speculative=bool(config.types),
-                prompt_decodes=_prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
+                prompt_decodes=prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
                 launch=lambda: self._launch(start, argv, model),
                 warm_up=lambda server: self._warm_up(start, server),
                 warn=self._warn,
@@ -100,7 +100,7 @@ class Servers:
             Kind(
                 stateful=False,
                 speculative=False,
-                prompt_decodes=_prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
+                prompt_decodes=prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
                 launch=lambda: self._launch(start, argv, model),
                 warm_up=lambda server: 0,
                 warn=self._warn,
@@ -201,7 +201,8 @@ def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed) -> int:
     )
 
 
-def _prompt_decodes(facts: ModelFacts, parsed: flags.Parsed) -> Callable[[int], int]:
+def prompt_decodes(facts: ModelFacts, parsed: flags.Parsed) -> Callable[[int], int]:
+    """Return how many decodes a prompt of so many tokens takes on a server of this command line."""
     windowed = facts.sliding_window is not None and not parsed.get("swa-full", False)
     stateful = facts.recurrent_layers > 0 or windowed
     return partial(

@@ -1,0 +1,44 @@
+"""What the gates say at the end: one line per kind of gate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pytest_ngram.judge.types import GATES, STATUSES, Verdict
+
+SPEED = "compare two saved runs: pytest bench --benchmark-compare=NUMBER --benchmark-compare-fail=mean:20%"
+# the seam reports by itself what a build does not have
+_MAY_BE_UNCHECKED = frozenset({"seam"})
+
+
+def lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return one line per kind of gate that ran: its counts, and the classes of what was not a plain pass."""
+    gates = [gate for gate in GATES if any(verdict.gate == gate for verdict in verdicts)]
+    if not gates:
+        return []
+    width = max(len(gate) for gate in (*gates, "speed"))
+    rows = [f"{gate:<{width}}  {_counts([v for v in verdicts if v.gate == gate])}" for gate in gates]
+    return [*rows, f"{'speed':<{width}}  1 not checked ({SPEED})"]
+
+
+def vacuous(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return why a run proves nothing: each kind of gate that ran and judged nothing."""
+    found = []
+    for gate in GATES:
+        statuses = {verdict.status for verdict in verdicts if verdict.gate == gate}
+        if statuses and not statuses & {"passed", "failed", "known issue"} and gate not in _MAY_BE_UNCHECKED:
+            found.append(f"the gate {gate} judged nothing: {' and '.join(sorted(statuses))} in every case")
+    return found
+
+
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    by_status = Counter(verdict.status for verdict in verdicts)
+    parts = [f"{by_status[status]} {status}" for status in STATUSES]
+    kinds = _kinds(verdicts)
+    return ", ".join(parts) + (f" ({kinds})" if kinds else "")
+
+
+def _kinds(verdicts: Iterable[Verdict]) -> str:
+    counted = Counter(verdict.kind for verdict in verdicts if verdict.kind is not None)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counted.items()))
