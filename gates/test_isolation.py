@@ -16,13 +16,13 @@ def test_after_others(ngram_gate: Gate) -> None:
     ngram_gate.settle(ngram_gate.room.gates.after_others(ngram_gate.about))
 
 
-@pytest.mark.ngram_gate("isolation", over="config/prompt")
+@pytest.mark.ngram_gate("isolation", over="some")
 def test_three_times(ngram_gate: Gate) -> None:
     """The same prompt three times on one server: the same ids and draft counts."""
     ngram_gate.settle(ngram_gate.room.gates.three_times(ngram_gate.about))
 
 
-@pytest.mark.ngram_gate("isolation", over="config/prompt")
+@pytest.mark.ngram_gate("isolation", over="some")
 def test_second_slot(ngram_gate: Gate) -> None:
     """On slot 1, after another prompt on slot 0: the ids and draft counts of slot 1 alone."""
     ngram_gate.settle(ngram_gate.room.gates.second_slot(ngram_gate.about))

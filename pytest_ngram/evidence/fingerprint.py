@@ -59,8 +59,8 @@ def fingerprint(spec: ModelSpec, model: Model, engine: RunningEngine, known: Voc
 def system_info(log_text: str) -> tuple[int | None, int | None, tuple[str, ...]]:
     """Return threads, batch threads, and what the code was compiled for, of the `system_info` line.
 
-    `CPU : AVX2 = 1 | FMA = 1 | REPACK = 1` gives `CPU`, `AVX2`, `FMA`, `REPACK`: the last is no instruction set
-    but decides kernels all the same. Without the line: None, None and nothing.
+    `CPU : AVX2 = 1 | FMA = 1 | REPACK = 1` gives `CPU`, `AVX2`, `FMA`, `REPACK`: the last is no instruction
+    set but decides kernels all the same. Without the line: None, None and nothing.
     """
     found = _SYSTEM.search(log_text)
     if found is None:

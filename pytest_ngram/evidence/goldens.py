@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TypeVar
 
@@ -62,7 +63,7 @@ class Goldens:
     def _prompts_path(self, model: str) -> Path:
         return self.folder / f"{model}.prompts.yaml"
 
-    def _alone(self):  # type: ignore[no-untyped-def]
+    def _alone(self) -> AbstractContextManager[None]:
         self.folder.mkdir(parents=True, exist_ok=True)
         return locked(self.folder / ".lock", _LOCK_S)
 

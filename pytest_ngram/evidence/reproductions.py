@@ -53,7 +53,7 @@ class Reproductions:
         return self._after_another("ngram-cache", PHRASES, WORDS)
 
     def mod_pool(self) -> Reproduced:
-        """The pool of ngram-mod outlives a request: the second of two equal ones is drafted from the first."""
+        """The pool of ngram-mod outlives a request: a second, equal one is drafted from the first."""
         with self._asker(["ngram-mod"]) as asker:
             first, second = (self._drafted(asker, PHRASES, 256) for _ in range(2))
         lines = (f"the same request twice on one server: {first} tokens drafted, then {second}",)
@@ -95,9 +95,8 @@ class Reproductions:
             result = asker.complete(self._ids(asker, PHRASES), n_predict=200, n_probs=2)
         accepted = result.timings.draft_n_accepted or 0
         bare = sum(1 for entry in result.completion_probabilities if not entry["top_logprobs"])
-        lines = (
-            f"{bare} of {len(result.completion_probabilities)} entries without alternatives, {accepted} accepted",
-        )
+        entries = len(result.completion_probabilities)
+        lines = (f"{bare} of {entries} entries without alternatives, {accepted} tokens accepted",)
         return Reproduced(bare > 0 if accepted else None, lines)
 
     def single_tokens(self) -> Reproduced:

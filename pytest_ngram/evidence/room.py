@@ -10,7 +10,7 @@ from pytest_ngram.evidence import issues
 from pytest_ngram.evidence.gates import Gates
 from pytest_ngram.evidence.goldens import Goldens
 from pytest_ngram.evidence.reproductions import BY_NAME, Reproductions
-from pytest_ngram.evidence.runs import Runs
+from pytest_ngram.evidence.runs import Chat, Runs
 from pytest_ngram.evidence.seam import Seam
 from pytest_ngram.evidence.servers import GateServers
 from pytest_ngram.evidence.store import EvidenceStore
@@ -105,8 +105,8 @@ class GateRoom:
         said = self.servers.factory.build.build
         return said if known_issues.build_number(said) is not None else (choice.label or said)
 
-    def _chat(self, prompt: str):  # type: ignore[no-untyped-def]
-        for name, prompt_set in self._setup.prompt_sets.items():
+    def _chat(self, prompt: str) -> Chat:
+        for prompt_set in self._setup.prompt_sets.values():
             for each in prompt_set.prompts:
                 if each.id == prompt:
                     return prompt_set.chat(each), self._setup.tools[prompt]

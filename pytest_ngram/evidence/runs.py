@@ -66,7 +66,7 @@ class Runs:
             with self._asker(model, config, variant) as asker:
                 return {prompt: self._ask(asker, prompt) for prompt in self.prompts(model)}
 
-        return self._once(model, config, variant.name, f"warmed-{again}", dict[str, Answer], run)
+        return self.store.once(f"{model}/{config}/{variant.name}/warmed-{again}", dict[str, Answer], run)
 
     def fresh(self, model: str, config: str, prompt: str) -> Answer:
         """Return the answer of a server that was asked nothing before."""
@@ -75,7 +75,7 @@ class Runs:
             with self._asker(model, config, PLAIN) as asker:
                 return self._ask(asker, prompt)
 
-        return self._once(model, config, PLAIN.name, f"fresh-{prompt}", Answer, run)
+        return self.store.once(f"{model}/{config}/{PLAIN.name}/fresh-{prompt}", Answer, run)
 
     def three_times(self, model: str, config: str, prompt: str) -> tuple[Answer, ...]:
         """Return three answers of one server to the same prompt."""
@@ -84,7 +84,7 @@ class Runs:
             with self._asker(model, config, PLAIN) as asker:
                 return tuple(self._ask(asker, prompt) for _ in range(3))
 
-        return self._once(model, config, PLAIN.name, f"three-times-{prompt}", tuple[Answer, ...], run)
+        return self.store.once(f"{model}/{config}/{PLAIN.name}/three-times-{prompt}", tuple[Answer, ...], run)
 
     def cached(self, model: str, config: str) -> dict[str, Answer]:
         """Return answers that were given from the prompt cache: each prompt's second one in a row."""
@@ -96,7 +96,7 @@ class Runs:
                     for prompt in self.prompts(model)
                 }
 
-        return self._once(model, config, CACHE.name, "second", dict[str, Answer], run)
+        return self.store.once(f"{model}/{config}/{CACHE.name}/second", dict[str, Answer], run)
 
     def second_slot(self, model: str, config: str, first: str, second: str) -> tuple[Answer, Answer]:
         """Return `second` on slot 1 of a fresh server, and again after `first` was answered on slot 0."""
@@ -108,8 +108,8 @@ class Runs:
                 self._ask(asker, first, id_slot=0)
                 return alone, self._ask(asker, second, id_slot=1)
 
-        return self._once(
-            model, config, TWO_SLOTS.name, f"after-{first}-{second}", tuple[Answer, Answer], run
+        return self.store.once(
+            f"{model}/{config}/{TWO_SLOTS.name}/after-{first}-{second}", tuple[Answer, Answer], run
         )
 
     def at_once(self, model: str, config: str, first: str, second: str) -> tuple[Answer, Answer]:
@@ -130,8 +130,8 @@ class Runs:
             )
             return one, other
 
-        return self._once(
-            model, config, TWO_SLOTS.name, f"at-once-{first}-{second}", tuple[Answer, Answer], run
+        return self.store.once(
+            f"{model}/{config}/{TWO_SLOTS.name}/at-once-{first}-{second}", tuple[Answer, Answer], run
         )
 
     def margins(self, model: str, variant: Variant = PLAIN) -> dict[str, TextMargins]:
@@ -144,10 +144,10 @@ class Runs:
                     for prompt in self.prompts(model)
                 }
 
-        return self._once(model, BASELINE, variant.name, "margins", dict[str, TextMargins], run)
+        return self.store.once(f"{model}/{BASELINE}/{variant.name}/margins", dict[str, TextMargins], run)
 
     def bound(self, model: str) -> float:
-        """Return how far a change of threads or batch moves a lead on this model, in nats; 0 if not at all."""
+        """Return how far a change of threads or batch moves a lead on this model, in nats."""
         base = [text.margins for text in self.margins(model).values()]
         changed = [[text.margins for text in self.margins(model, variant).values()] for variant in CHANGES]
         return judge_margins.bound(base, *changed)
@@ -166,11 +166,6 @@ class Runs:
             yield Asker(server, n_predict=matrix.gates.n_predict, hang_after_s=matrix.hang_after_s)
         finally:
             server.stop()
-
-    def _once(
-        self, model: str, config: str, variant: str, what: str, kind: Any, run: Callable[[], Any]
-    ) -> Any:
-        return self.store.once(f"{model}/{config}/{variant}/{what}", kind, run)
 
 
 def _bare(prompt: str, ids: tuple[int, ...], result: Any) -> Answer:

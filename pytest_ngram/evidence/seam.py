@@ -11,6 +11,7 @@ import gguf
 import httpx
 
 from pytest_ngram.engine import capabilities, code_files, command, elf
+from pytest_ngram.engine.client import Client
 from pytest_ngram.engine.protocol import RunningEngine
 from pytest_ngram.errors import EngineError
 from pytest_ngram.evidence.servers import GateServers
@@ -73,7 +74,7 @@ class Seam:
         return Tensors(facts.arch, tuple(names), facts.n_layer, facts.n_expert, facts.nextn)
 
     def places(self, model_name: str) -> list[tuple[tuple[Place, ...], int]]:
-        """Return of each shard where its tensors lie, by this project's reader and by gguf's, and its size."""
+        """Return of each shard where its tensors lie, by our reader and by gguf's, and its size in bytes."""
         return [_places(shard) for shard in self._servers.models.open(model_name).facts.shards]
 
     def _look(self) -> Report:
@@ -82,7 +83,7 @@ class Seam:
         drafting = "draft-mtp" if "draft-mtp" in build.spec_types else "ngram-simple"
         engine = self._start(model, (drafting,), None, "seam")
         try:
-            with capabilities.Client(engine.url) as client:
+            with Client(engine.url) as client:
                 lines = capabilities.probe_server(client, engine.log_path)
                 metrics = sorted({name.partition("{")[0] for name in client.metrics()})
             timings = _timings(engine.url)

@@ -78,7 +78,7 @@ class GateServers:
         """Start a fresh server of a command line; `name` goes into the log's name."""
         if self.factory.choice.url is not None:
             raise _not_fresh(self.factory.choice.url)
-        self._servers.check(model, argv)
+        self._servers.check(model, argv, measured=False)
         return Server(
             Kind(
                 stateful=False,

@@ -1,8 +1,8 @@
 """Whether all that the server says of one request adds up.
 
-Four sources speak of the same steps: the answer's `timings`, the growth of `/metrics`, the trace line of each
-verify step, and the growth of each type's `statistics` line. `n_decode_total` is counted by the decoder itself
-and depends on no definition of acceptance.
+Four sources speak of the same steps: the answer's `timings`, the growth of `/metrics`, the trace line of
+each verify step, and the growth of each type's `statistics` line. `n_decode_total` is counted by the decoder
+itself and depends on no definition of acceptance.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def judge(answer: Answer, *, speculative: bool) -> Verdict:
         answer: with its counts as each source gave them.
         speculative: whether the config drafts at all; of a baseline only its decodes are counted.
 
-    Worked example: 60 tokens, 28 accepted, 15 verify steps and 15 replays; `n_decode_total` grew by 33 and the
-    prompt takes 2. Steps are 60 - 1 - 28 = 31 = 33 - 2, of them 31 - 15 - 15 = 1 plain.
+    Worked example: 60 tokens, 28 accepted, 15 verify steps and 15 replays; `n_decode_total` grew by 33 and
+    the prompt takes 2. Steps are 60 - 1 - 28 = 31 = 33 - 2, of them 31 - 15 - 15 = 1 plain.
     """
     problems = list(_missing(answer, speculative))
     if not problems:

@@ -20,8 +20,8 @@ ANOTHER_FINGERPRINT = "another fingerprint"
 class Fingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """All that decides the greedy text of a model that has near-ties.
 
-    `model` is the beginning of the file's SHA-256. A model whose text follows a rule has the same text on every
-    engine, so `model` names the rule, and the rest is left out. `isa` is what the engine's CPU code was
+    `model` is the beginning of the file's SHA-256. A model whose text follows a rule has the same text on
+    every engine, so `model` names the rule, and the rest is left out. `isa` is what the engine's CPU code was
     compiled for, not what the processor has: on two processors the same code gives the same text.
     """
 

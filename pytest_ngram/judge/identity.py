@@ -110,9 +110,9 @@ def describe(seen: Seen, names: tuple[str, str]) -> tuple[str, ...]:
     for name, ids in zip(names, (seen.expected, seen.got), strict=True):
         lines.append(f"{name:<{longest}} goes on {_continuation(ids, index)}")
     if seen.margin is not None:
-        lines.append(
-            f"{names[0]} led with {seen.margin.token} over {seen.margin.runner_up} by {seen.margin.lead:.6f} nats"
-        )
+        margin = seen.margin
+        pair = f"{margin.token} over {margin.runner_up}"
+        lines.append(f"{names[0]} led with {pair} by {margin.lead:.6f} nats")
     if seen.bound is not None:
         lines.append(
             f"a change of threads or batch moves a lead by up to {seen.bound:.6f} nats on this model"

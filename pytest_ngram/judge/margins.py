@@ -10,9 +10,9 @@ from pytest_ngram.judge.types import Margin
 def largest_shift(base: Sequence[Margin], changed: Sequence[Margin]) -> float:
     """Return the largest change of a lead, in nats, while both texts still had the same context.
 
-    A lead that changes sign counts whole. Three tokens, the same first two: leads 2.0, 0.5 and 0.1 for token 7
-    over 8 became 2.0, 0.4 and, with 8 over 7, 0.2: shifts 0, 0.1 and 0.3, so 0.3. What comes after a flip is
-    another text, and is left out; so is a place where another pair leads.
+    A lead that changes sign counts whole. Three tokens, the same first two: leads 2.0, 0.5 and 0.1 for token
+    7 over 8 became 2.0, 0.4 and, with 8 over 7, 0.2: shifts 0, 0.1 and 0.3, so 0.3. What comes after a flip
+    is another text, and is left out; so is a place where another pair leads.
     """
     largest = 0.0
     for before, after in zip(base, changed, strict=False):

@@ -201,7 +201,7 @@ def diff(old: Report, new: Report) -> list[str]:
 
 
 def _is_node(node: str, name: str) -> bool:
-    """`ffn_moe_topk-3` is the node `ffn_moe_topk`; the weights have several forms (`ffn_moe_weights_norm-3`)."""
+    """`ffn_moe_topk-3` is the node `ffn_moe_topk`; weights have forms such as `ffn_moe_weights_norm-3`."""
     return re.match(rf"{node}(_\w+)?-\d+", name) is not None
 
 

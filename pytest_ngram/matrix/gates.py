@@ -10,7 +10,9 @@ import msgspec
 from pytest_ngram.matrix.spec import BASELINE, MatrixSpec
 from pytest_ngram.matrix.strict import fail, unknown
 
-Over = Literal["model", "model/prompt", "config", "config/prompt", "drafting", "drafting/prompt", "rule"]
+Over = Literal[
+    "model", "model/prompt", "config", "config/prompt", "drafting", "drafting/prompt", "rule", "some"
+]
 # the longest draft of these types is `--spec-draft-n-max`, which the policy `self` changes
 _SELF_TYPES = "draft-"
 
@@ -58,16 +60,15 @@ def cases(
         chosen: models that the user wants.
         prompts: prompt ids by prompt set.
         over: what a case is: a model, a config (`drafting`: without the baseline; `rule`: each config and
-            prompt of the hand-built models), each for all prompts together or for each prompt.
+            prompt of the hand-built models; `some`: that and, of other models, the first prompt alone), each
+            for all prompts together or for each prompt.
     """
     found: list[GateCase] = []
     for model in models_of(matrix, chosen):
-        if over == "rule" and matrix.models[model].generate is None:
-            continue
         names = [name for _, name in prompts_of(matrix, model, prompts)]
+        chosen_names = _prompts(names, over, handbuilt=matrix.models[model].generate is not None)
         for config in _configs(matrix, model, over):
-            each = names if over.endswith("/prompt") or over == "rule" else [None]
-            found += [GateCase(model, config, prompt) for prompt in each]
+            found += [GateCase(model, config, prompt) for prompt in chosen_names]
     return found
 
 
@@ -104,6 +105,15 @@ def _configs(matrix: MatrixSpec, model: str, over: Over) -> list[str]:
         return [BASELINE]
     drafting = over.startswith("drafting")
     return [name for name in matrix.configs_of(model) if not (drafting and name == BASELINE)]
+
+
+def _prompts(names: list[str], over: Over, *, handbuilt: bool) -> list[str] | list[None]:
+    """The hand-built model costs next to nothing; others are sent the dearer requests of one prompt only."""
+    if over.endswith("/prompt") or (over in ("rule", "some") and handbuilt):
+        return names
+    if over == "rule":
+        return []
+    return names[:1] if over == "some" else [None]
 
 
 def _known(file: str, path: str, what: str, name: str, known: Iterable[str]) -> None:

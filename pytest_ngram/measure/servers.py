@@ -112,11 +112,17 @@ class Servers:
         spec, config = self._matrix.models[start.model], self._matrix.configs[start.config]
         return compose_argv(model.path, spec, config, table_path, self._factory.vocabulary)
 
-    def check(self, model: Model, argv: tuple[str, ...]) -> None:
-        """Find, before a server starts, what would make it fail. Raises `ModelError` or `EngineError`."""
+    def check(self, model: Model, argv: tuple[str, ...], *, measured: bool = True) -> None:
+        """Find, before a server starts, what would make it fail. Raises `ModelError` or `EngineError`.
+
+        Only of a server that is to be measured is it told which flags a measurement wants otherwise.
+        """
         parsed = self._factory.vocabulary.parse(argv)
         self._factory.check(parsed.spec_types, argv)
-        warnings = [*preflight.check(model.facts, parsed), *_against_measuring_rules(parsed)]
+        warnings = [
+            *preflight.check(model.facts, parsed),
+            *(_against_measuring_rules(parsed) if measured else ()),
+        ]
         memory = preflight.check_memory(
             model_bytes=model.facts.size_bytes,
             anonymous_need_bytes=_anonymous_need_bytes(model.facts, parsed),

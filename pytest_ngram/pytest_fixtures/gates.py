@@ -227,9 +227,6 @@ def _first(verdict: Verdict) -> str:
 
 def _verdicts(terminal: Any) -> list[tuple[str, Verdict]]:
     """Every verdict of the run with its test's name, workers' included."""
-    found = []
-    for reports in terminal.stats.values():
-        for report in reports:
-            if (verdict := _verdict(report)) is not None:
-                found.append((report.nodeid.partition("@")[0], verdict))
-    return found
+    reports = [report for of_status in terminal.stats.values() for report in of_status]
+    judged = ((report, _verdict(report)) for report in reports)
+    return [(report.nodeid.partition("@")[0], found) for report, found in judged if found is not None]
