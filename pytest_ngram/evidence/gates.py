@@ -66,8 +66,10 @@ class Gates:
         if how == "self":
             verdict = self._self_identity(case)
         else:
-            got = self.runs.warmed(case.model, case.config)[_prompt(case)]
-            verdict = self._against_baseline(case, got, how, self._fresh_agrees)
+            verdicts = [
+                self._against_baseline(case, got, how, self._fresh_agrees) for got in self._both(case)
+            ]
+            verdict = next((each for each in verdicts if each.status != "passed"), verdicts[0])
         return vacuity.hold(verdict, self.vacuity(case))
 
     def prompt_cache(self, case: GateCase) -> Verdict:
@@ -95,11 +97,12 @@ class Gates:
         return identity.judge(seen, policy="strict", names=("the rule", case.config))
 
     def vacuity(self, case: GateCase) -> Verdict:
-        """Return whether a config drafted, was right and was wrong, over all its prompts."""
+        """Return whether a config drafted, was right and was wrong, over all answers that identity judges."""
         matrix = self.runs.servers.matrix
-        answers = self.runs.warmed(case.model, case.config).values()
+        prompts = self.runs.prompts(case.model)
+        cases = [GateCase(case.model, case.config, prompt) for prompt in prompts]
         return vacuity.judge(
-            tuple(answers),
+            [answer for each in cases for answer in self._both(each)],
             abstains=matrix.models[case.model].abstains.get(case.config),
             never_rejected=matrix.gates.never_rejected.get(case.group),
         )
@@ -165,6 +168,13 @@ class Gates:
     def _controls(self, case: GateCase) -> tuple[Answer, Answer]:
         one, two = (self.runs.warmed(case.model, BASELINE, again=again)[_prompt(case)] for again in (1, 2))
         return one, two
+
+    def _both(self, case: GateCase) -> list[Answer]:
+        """The config's answers after others and on a fresh server; to the first prompt they are one."""
+        warmed = self.runs.warmed(case.model, case.config)[_prompt(case)]
+        if case.prompt == self.runs.prompts(case.model)[0]:
+            return [warmed]
+        return [warmed, self.runs.fresh(case.model, case.config, _prompt(case))]
 
     def _base(self, case: GateCase) -> Answer:
         return self.runs.warmed(case.model, BASELINE)[_prompt(case)]

@@ -134,7 +134,9 @@ class Seam:
         try:
             self._start(model, ("ngram-cache",), table, f"table-{kind}").stop()
         except EngineError as error:
-            return {"crash": "aborts", "refused": "refuses"}.get(error.outcome, error.outcome)
+            if any("SIGABRT" in line for line in error.checked):
+                return "aborts"
+            return {"crash": "crashes", "refused": "refuses"}.get(error.outcome, error.outcome)
         return "loads"
 
     def _graph(self, model: Model) -> tuple[str, ...] | None:

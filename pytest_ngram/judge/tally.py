@@ -9,6 +9,7 @@ from pytest_ngram.judge.types import GATES, STATUSES, Verdict
 
 SPEED = "compare two saved runs: pytest bench --benchmark-compare=NUMBER --benchmark-compare-fail=mean:20%"
 # the seam reports by itself what a build does not have
+_SHOWN = 3
 _MAY_BE_UNCHECKED = frozenset({"seam"})
 
 
@@ -20,6 +21,26 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
     width = max(len(gate) for gate in (*gates, "speed"))
     rows = [f"{gate:<{width}}  {_counts([v for v in verdicts if v.gate == gate])}" for gate in gates]
     return [*rows, f"{'speed':<{width}}  1 not checked ({SPEED})"]
+
+
+def told(verdicts: Sequence[tuple[str, Verdict]]) -> list[str]:
+    """Return a line for all that is neither a plain pass nor a failure, equal ones together.
+
+    Args:
+        verdicts: what each case is called, and its verdict. Failures have a section of their own.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, verdict in verdicts:
+        if verdict.status != "failed" and (verdict.status != "passed" or verdict.kind is not None):
+            said = [verdict.status, verdict.kind or "", *verdict.lines[:1]]
+            groups.setdefault(f"{verdict.gate}: " + "; ".join(filter(None, said)), []).append(name)
+    return [f"{head} ({_names(names)})" for head, names in groups.items()]
+
+
+def _names(names: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    more = f" and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
+    return ", ".join(distinct[:_SHOWN]) + more
 
 
 def vacuous(verdicts: Sequence[Verdict]) -> list[str]:

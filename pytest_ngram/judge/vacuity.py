@@ -21,7 +21,7 @@ def judge(answers: Sequence[Answer], *, abstains: str | None, never_rejected: st
         never_rejected: why every draft is expected to be accepted; None where some must be wrong.
     """
     drafted, accepted = sum(a.drafted for a in answers), sum(a.accepted for a in answers)
-    seen = f"{drafted} tokens drafted, {accepted} accepted over {len(answers)} prompts"
+    seen = f"{drafted} tokens drafted, {accepted} accepted in {len(answers)} answers"
     if abstains is not None:
         if drafted:
             return failed(GATE, "drafts", [seen, f"the matrix says that it abstains: {abstains}"])

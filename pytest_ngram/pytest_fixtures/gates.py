@@ -210,19 +210,9 @@ def summary(config: pytest.Config, terminal: Any) -> list[str]:
     from pytest_ngram.judge import tally
 
     plain = [verdict for _, verdict in verdicts]
-    lines = [f"{name}  {verdict.status}: {_first(verdict)}" for name, verdict in verdicts if _told(verdict)]
+    lines = tally.told([(name.partition("[")[2].rstrip("]"), found) for name, found in verdicts])
     lines += [f"FAILED: {line}" for line in tally.vacuous(plain)]
     return [*lines, *([""] if lines else []), *tally.lines(plain)]
-
-
-def _told(verdict: Verdict) -> bool:
-    """Failures have their own section; a pass is told where it is counted apart."""
-    return verdict.status in _LETTERS or (verdict.status == "passed" and verdict.kind is not None)
-
-
-def _first(verdict: Verdict) -> str:
-    kind = f"{verdict.kind}; " if verdict.kind is not None else ""
-    return kind + (verdict.lines[0] if verdict.lines else "")
 
 
 def _verdicts(terminal: Any) -> list[tuple[str, Verdict]]:
