@@ -50,12 +50,12 @@ class Asker:
         log = self.server.logs.take()
         return self._answer(prompt, ids, result, _growth(before, after), log)
 
-    def margins(self, ids: tuple[int, ...]) -> tuple[tuple[int, ...], tuple[Margin, ...]]:
+    def margins(self, ids: tuple[int, ...], n_predict: int) -> tuple[tuple[int, ...], tuple[Margin, ...]]:
         """Return the generated ids, and of each its lead over the runner-up.
 
         Only without speculation: under it, llama.cpp states a probability of 1 (issue 27972).
         """
-        result = self.complete(ids, n_probs=2)
+        result = self.complete(ids, n_probs=2, n_predict=n_predict)
         self.server.logs.take()
         return result.tokens, tuple(_margin(entry) for entry in result.completion_probabilities)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +21,7 @@ ISSUES = Path(__file__).parents[2] / "gates" / "known_issues.yaml"
 MATRIX = """
 version: 1
 warmup: "the model"
-hang_after_s: 2
+hang_after_s: 5
 models:
   tiny: {generate: {target: 0.7}, flags: -c 4096 -t 1}
 configs:
@@ -72,6 +73,7 @@ def _room(folder: Path, cache: Path, golden: Path, fault: str | None, *, update:
     models = Models(setup.matrix, setup.base, cache)
     factory: Factory = FaultyFactory(EngineChoice("embedded"), cache_dir=cache)
     assert isinstance(factory, FaultyFactory)
+    factory.starts = Counter()
     factory.fault = FAULTS[fault] if fault is not None else None
     servers = Servers(setup.matrix, models, factory, logs=folder / "logs")
     gate_servers = GateServers(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,7 +21,10 @@ Change = Callable[[dict[str, Any], "Heard"], None]
 
 @dataclass
 class Heard:
-    """What the proxy knows when it changes an answer: the server, and how many requests it had before."""
+    """What the proxy knows when it changes an answer.
+
+    `start` counts the servers of this command line, `answered` the requests that this one had before.
+    """
 
     engine: RunningEngine
     start: int
@@ -96,7 +100,8 @@ def _other_template(answer: dict[str, Any], heard: Heard) -> None:
 
 
 def _hang(answer: dict[str, Any], heard: Heard) -> None:
-    heard.released.wait(30)
+    heard.released.wait(60)
+    raise ConnectionAbortedError
 
 
 def _crash(answer: dict[str, Any], heard: Heard) -> None:
@@ -108,14 +113,14 @@ def everywhere(heard: Heard) -> bool:
     return True
 
 
-def second_start(heard: Heard) -> bool:
-    return heard.start == 2
+def second_baseline(heard: Heard) -> bool:
+    return not heard.drafts and heard.start == 2
 
 
 FAULTS: dict[str, Fault] = {
     "token": Fault("/completion", _other_token),
     "token-everywhere": Fault("/completion", _other_token, everywhere),
-    "token-on-second-start": Fault("/completion", _other_token, second_start),
+    "token-of-second-baseline": Fault("/completion", _other_token, second_baseline),
     "cut": Fault("/completion", _cut),
     "repeat-last": Fault("/completion", _repeat_last),
     "state-leak": Fault("/completion", _after_the_first),
@@ -137,11 +142,12 @@ class FaultyFactory(Factory):
     """Starts real servers, each behind a proxy with the fault; without one it changes nothing."""
 
     fault: Fault | None = None
-    starts = 0
+    starts: Counter[tuple[str, ...]]
 
     def start(self, *args: Any, **options: Any) -> RunningEngine:
-        self.starts += 1
-        return Proxied(super().start(*args, **options), self.fault, self.starts)  # type: ignore[return-value]
+        engine = super().start(*args, **options)
+        self.starts[engine.argv] += 1
+        return Proxied(engine, self.fault, self.starts[engine.argv])  # type: ignore[return-value]
 
 
 class Proxied:
