@@ -41,7 +41,9 @@ def serve_once(factory: Factory, argv: Sequence[str], log_path: Path, text: str)
 
 def _embedded(argv: Sequence[str], log_path: Path, text: str) -> int:
     environment = process.clean_environment(trace=False)
-    path = [str(_PACKAGE_ROOT), *filter(None, [environment.get("PYTHONPATH")])]
+    # the child imports what this process did: its own source tree, or the same installation by itself
+    own = [] if _PACKAGE_ROOT.name == "site-packages" else [str(_PACKAGE_ROOT)]
+    path = [*own, *filter(None, [environment.get("PYTHONPATH")])]
     log_path.parent.mkdir(parents=True, exist_ok=True)
     with log_path.open("wb") as log:
         done = subprocess.run(

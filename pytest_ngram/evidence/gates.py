@@ -14,7 +14,7 @@ from pytest_ngram.evidence.runs import N_MAX_1, N_MAX_3, Runs
 from pytest_ngram.judge import accounting, golden, identity, isolation, vacuity
 from pytest_ngram.judge.golden import Asked, Fingerprint, PromptFile
 from pytest_ngram.judge.identity import Seen, first_difference
-from pytest_ngram.judge.types import Answer, Margin, Verdict, failed, passed
+from pytest_ngram.judge.types import STORED, Answer, Margin, Verdict, failed, passed
 from pytest_ngram.matrix.gates import GateCase, policy
 from pytest_ngram.matrix.spec import BASELINE
 from pytest_ngram.measure.models import handbuilt_spec
@@ -283,5 +283,5 @@ def _widths(answer: Answer) -> tuple[int, int] | None:
 def _stored(gate: str, path: Path) -> Verdict:
     """A golden that was just made proves nothing, so it is no pass."""
     return Verdict(
-        gate, "not checked", "stored", (f"written to {path.name}: review it, and run without the option",)
+        gate, "not checked", STORED, (f"written to {path.name}: review it, and run without the option",)
     )

@@ -26,10 +26,12 @@ class Goldens:
 
     Args:
         folder: usually `gates/golden`.
+        lock: a file that writers hold; it is no golden, so it lies elsewhere.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lock: Path) -> None:
         self.folder = folder
+        self._lock = lock
 
     def texts(self, model: str) -> list[Golden]:
         """Return the golden texts of a model's name, of every fingerprint. Raises `OptionError`."""
@@ -46,7 +48,7 @@ class Goldens:
         with self._alone():
             old = _read(path, Golden) if path.is_file() else None
             if old is not None and (old.n_predict, old.made_with) == (found.n_predict, found.made_with):
-                found = msgspec.structs.replace(found, texts=old.texts | found.texts)
+                found = msgspec.structs.replace(found, texts=dict(sorted((old.texts | found.texts).items())))
             _write(path, found)
         return path
 
@@ -56,7 +58,9 @@ class Goldens:
         with self._alone():
             old = _read(path, PromptFile) if path.is_file() else None
             if old is not None and old.model == found.model:
-                found = msgspec.structs.replace(found, prompts=old.prompts | found.prompts)
+                found = msgspec.structs.replace(
+                    found, prompts=dict(sorted((old.prompts | found.prompts).items()))
+                )
             _write(path, found)
         return path
 
@@ -64,8 +68,9 @@ class Goldens:
         return self.folder / f"{model}.prompts.yaml"
 
     def _alone(self) -> AbstractContextManager[None]:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        return locked(self.folder / ".lock", _LOCK_S)
+        for folder in (self.folder, self._lock.parent):
+            folder.mkdir(parents=True, exist_ok=True)
+        return locked(self._lock, _LOCK_S)
 
 
 def text_of(answer: Answer, fingerprint: Fingerprint, n_predict: int, made_with: str) -> Golden:

@@ -66,7 +66,7 @@ class GateRoom:
         self.store = EvidenceStore(places.session)
         self.issues = issues.read(places.gates / "known_issues.yaml", frozenset(BY_NAME))
         runs = Runs(servers, self.store, self._chat, self._prompts)
-        self.gates = Gates(runs, Goldens(places.golden), update, command)
+        self.gates = Gates(runs, Goldens(places.golden, places.session / "golden.lock"), update, command)
         scratch = places.session / "scratch"
         self.reproductions = Reproductions(servers, places.cache, scratch)
         self.seam = Seam(

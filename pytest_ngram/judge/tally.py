@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from pytest_ngram.judge.types import GATES, STATUSES, Verdict
+from pytest_ngram.judge.types import GATES, STATUSES, STORED, Verdict
 
 SPEED = "compare two saved runs: pytest bench --benchmark-compare=NUMBER --benchmark-compare-fail=mean:20%"
 # the seam reports by itself what a build does not have
@@ -44,10 +44,14 @@ def _names(names: Sequence[str]) -> str:
 
 
 def vacuous(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return why a run proves nothing: each kind of gate that ran and judged nothing."""
+    """Return why a run proves nothing: each kind of gate that ran and judged nothing.
+
+    A run that stores goldens was not asked to judge them.
+    """
     found = []
     for gate in GATES:
-        statuses = {verdict.status for verdict in verdicts if verdict.gate == gate}
+        own = [verdict for verdict in verdicts if verdict.gate == gate and verdict.kind != STORED]
+        statuses = {verdict.status for verdict in own}
         if statuses and not statuses & {"passed", "failed", "known issue"} and gate not in _MAY_BE_UNCHECKED:
             found.append(f"the gate {gate} judged nothing: {' and '.join(sorted(statuses))} in every case")
     return found

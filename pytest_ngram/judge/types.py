@@ -9,6 +9,7 @@ import msgspec
 
 Status = Literal["passed", "failed", "known issue", "cannot compare", "not checked"]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "known issue", "cannot compare", "not checked")
+STORED = "stored"  # the class of a golden that was just made, and so not compared
 GATES = (
     "control",
     "prompt",
