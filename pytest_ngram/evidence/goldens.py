@@ -79,7 +79,8 @@ def text_of(answer: Answer, fingerprint: Fingerprint, n_predict: int, made_with:
         made_with=made_with,
         fingerprint=fingerprint,
         n_predict=n_predict,
-        texts={answer.prompt: Text(text=answer.text, ids=answer.tokens)},
+        # the text is for readers, and YAML of ours holds no NUL
+        texts={answer.prompt: Text(text=answer.text.replace("\0", "\ufffd"), ids=answer.tokens)},
     )
 
 
