@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from pytest_ngram.pytest_fixtures.gates import Gate
 
 
-@pytest.mark.ngram_gate("isolation", over="config/prompt")
+@pytest.mark.ngram_gate("isolation", over="later")
 def test_after_others(ngram_gate: Gate) -> None:
     """After other prompts on one server: the ids and the draft counts of a fresh server."""
     ngram_gate.settle(ngram_gate.room.gates.after_others(ngram_gate.about))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import Any
 
 from pytest_ngram.engine.protocol import RunningEngine
 from pytest_ngram.engine.vocabulary import Vocabulary
 from pytest_ngram.judge.golden import Fingerprint
-from pytest_ngram.matrix.spec import ModelSpec
+from pytest_ngram.matrix.spec import ConfigSpec, ModelSpec
 from pytest_ngram.measure.models import Model
 
 _HEAD_BYTES = 256 * 1024
@@ -17,6 +18,17 @@ _SYSTEM = re.compile(r"system_info: n_threads = (\d+) \(n_threads_batch = (\d+)\
 _BACKEND = re.compile(r"\b(\w+) : ")
 _FEATURE = re.compile(r"(\w+) = 1")
 _MODEL_CHARS = 16
+# flags that have a field of their own, and those that move no number
+_TOLD = {
+    "threads",
+    "threads-batch",
+    "batch-size",
+    "ubatch-size",
+    "cache-type-k",
+    "cache-type-v",
+    "flash-attn",
+}
+_NO_MATTER = {"ctx-size", "parallel", "cache-ram", "fit", "verbosity", "load-mode", "metrics", "slots"}
 
 
 def model_key(spec: ModelSpec, model: Model) -> str:
@@ -26,8 +38,16 @@ def model_key(spec: ModelSpec, model: Model) -> str:
     return model.record.sha256[:_MODEL_CHARS]
 
 
-def fingerprint(spec: ModelSpec, model: Model, engine: RunningEngine, known: Vocabulary) -> Fingerprint:
+def fingerprint(
+    spec: ModelSpec, config: ConfigSpec, model: Model, engine: RunningEngine, known: Vocabulary
+) -> Fingerprint:
     """Return the fingerprint of a running baseline server.
+
+    Args:
+        spec, config: the model and the baseline, as the matrix has them.
+        model: the file.
+        engine: the server.
+        known: the flags that it takes.
 
     The code of the embedded engine is one library, compiled once: all processors that can run it at all run
     the same instructions. A build that picks one of several CPU libraries says in `system_info` which one.
@@ -53,7 +73,13 @@ def fingerprint(spec: ModelSpec, model: Model, engine: RunningEngine, known: Voc
         cache_k=value("cache-type-k", "f16"),
         cache_v=value("cache-type-v", "f16"),
         flash_attn=str(value("flash-attn", "auto")),
+        flags=_other_flags(known, f"{spec.flags} {config.flags}"),
     )
+
+
+def _other_flags(known: Vocabulary, words: str) -> tuple[str, ...]:
+    grouped = known.group(shlex.split(words))
+    return tuple(" ".join(group) for key, group in sorted(grouped.items()) if key not in _TOLD | _NO_MATTER)
 
 
 def system_info(log_text: str) -> tuple[int | None, int | None, tuple[str, ...]]:

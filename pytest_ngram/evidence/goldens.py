@@ -79,9 +79,13 @@ def text_of(answer: Answer, fingerprint: Fingerprint, n_predict: int, made_with:
         made_with=made_with,
         fingerprint=fingerprint,
         n_predict=n_predict,
-        # the text is for readers, and YAML of ours holds no NUL
-        texts={answer.prompt: Text(text=answer.text.replace("\0", "\ufffd"), ids=answer.tokens)},
+        texts={answer.prompt: Text(text=readable(answer.text), ids=answer.tokens)},
     )
+
+
+def readable(text: str) -> str:
+    """Return a text with `\N{REPLACEMENT CHARACTER}` for what a reader, or YAML, could not take as it is."""
+    return "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
 
 
 def _tag(fingerprint: Fingerprint) -> str:

@@ -22,7 +22,8 @@ class Fingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     `model` is the beginning of the file's SHA-256. A model whose text follows a rule has the same text on
     every engine, so `model` names the rule, and the rest is left out. `isa` is what the engine's CPU code was
-    compiled for, not what the processor has: on two processors the same code gives the same text.
+    compiled for, not what the processor has: on two processors the same code gives the same text. `flags` are
+    other flags that the matrix gives the model or the baseline, such as `-ngl 99`.
     """
 
     model: str
@@ -35,6 +36,7 @@ class Fingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     cache_k: str | None = None
     cache_v: str | None = None
     flash_attn: str | None = None
+    flags: tuple[str, ...] = ()
 
 
 class Text(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

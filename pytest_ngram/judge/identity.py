@@ -37,7 +37,8 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         control: whether the baseline agreed with itself on another fresh server.
         prompts: whether baseline, config and the stored prompt have the same ids.
         fresh_agrees: whether the config agrees with the baseline on a fresh server; None where not asked.
-        margin: of the baseline at the first difference; None where it could not be told.
+        margin: of the baseline at the first difference; None where it could not be told. A golden is held
+            against the baseline itself, so its token is either of the two.
         bound: leads below it were seen to be within the reach of a change of threads or batch; None where
             it was not measured.
         widths: smallest and largest verify batch of the config's request.
@@ -112,7 +113,7 @@ def describe(seen: Seen, names: tuple[str, str]) -> tuple[str, ...]:
     if seen.margin is not None:
         margin = seen.margin
         pair = f"{margin.token} over {margin.runner_up}"
-        lines.append(f"{names[0]} led with {pair} by {margin.lead:.6f} nats")
+        lines.append(f"the baseline led with {pair} by {margin.lead:.6f} nats")
     if seen.bound is not None:
         lines.append(
             f"a change of threads or batch moves a lead by up to {seen.bound:.6f} nats on this model"
@@ -134,8 +135,8 @@ def _near_tie(seen: Seen, index: int) -> bool:
     margin = seen.margin
     if margin is None or seen.bound is None or index >= min(len(seen.expected), len(seen.got)):
         return False
-    same_place = margin.token == seen.expected[index]
-    return same_place and margin.runner_up == seen.got[index] and margin.lead < seen.bound
+    pair = {margin.token, margin.runner_up}
+    return pair == {seen.expected[index], seen.got[index]} and margin.lead < seen.bound
 
 
 def _continuation(ids: Sequence[int], index: int) -> str:

@@ -11,7 +11,15 @@ from pytest_ngram.matrix.spec import BASELINE, MatrixSpec
 from pytest_ngram.matrix.strict import fail, unknown
 
 Over = Literal[
-    "model", "model/prompt", "config", "config/prompt", "drafting", "drafting/prompt", "rule", "some"
+    "model",
+    "model/prompt",
+    "config",
+    "config/prompt",
+    "drafting",
+    "drafting/prompt",
+    "rule",
+    "some",
+    "later",
 ]
 # the longest draft of these types is `--spec-draft-n-max`, which the policy `self` changes
 _SELF_TYPES = "draft-"
@@ -60,8 +68,8 @@ def cases(
         chosen: models that the user wants.
         prompts: prompt ids by prompt set.
         over: what a case is: a model, a config (`drafting`: without the baseline; `rule`: each config and
-            prompt of the hand-built models; `some`: that and, of other models, the first prompt alone), each
-            for all prompts together or for each prompt.
+            prompt of the hand-built models; `some`: that and, of other models, the first prompt alone;
+            `later`: each prompt but the first), each for all prompts together or for each prompt.
     """
     found: list[GateCase] = []
     for model in models_of(matrix, chosen):
@@ -113,6 +121,8 @@ def _prompts(names: list[str], over: Over, *, handbuilt: bool) -> list[str] | li
         return names
     if over == "rule":
         return []
+    if over == "later":
+        return names[1:]
     return names[:1] if over == "some" else [None]
 
 
