@@ -101,13 +101,20 @@ class Gates:
         return identity.judge(seen, policy="strict", names=("the rule", case.config))
 
     def vacuity(self, case: GateCase) -> Verdict:
-        """Return whether a config drafted, was right and was wrong, over all answers that identity judges."""
+        """Return whether a config drafted, was right and was wrong, over all answers that identity judges.
+
+        One that abstains does so in a run of the cells, so after other prompts: alone it may draft.
+        """
         matrix = self.runs.servers.matrix
+        abstains = matrix.models[case.model].abstains.get(case.config)
+        if abstains is not None:
+            warmed = tuple(self.runs.warmed(case.model, case.config).values())
+            return vacuity.judge(warmed, abstains=abstains, never_rejected=None)
         prompts = self.runs.prompts(case.model)
         cases = [GateCase(case.model, case.config, prompt) for prompt in prompts]
         return vacuity.judge(
             [answer for each in cases for answer in self._both(each)],
-            abstains=matrix.models[case.model].abstains.get(case.config),
+            abstains=None,
             never_rejected=matrix.gates.never_rejected.get(case.group),
         )
 

@@ -90,6 +90,8 @@ def check_gates(file: str, matrix: MatrixSpec) -> None:
     gates = matrix.gates
     for i, model in enumerate(gates.models or ()):
         _known(file, f"gates.models[{i}]", "model", model, matrix.models)
+    for i, asked in enumerate(gates.configs or ()):
+        _known(file, f"gates.configs[{i}]", "config", asked, matrix.configs)
     for prompt_set in gates.prompts:
         _known(file, f"gates.prompts.{prompt_set}", "prompt set", prompt_set, matrix.prompt_sets)
     pairs = [f"{model}/{config}" for model in matrix.models for config in matrix.configs_of(model)]
@@ -111,8 +113,9 @@ def check_gates(file: str, matrix: MatrixSpec) -> None:
 def _configs(matrix: MatrixSpec, model: str, over: Over) -> list[str]:
     if over.startswith("model"):
         return [BASELINE]
-    drafting = over.startswith("drafting")
-    return [name for name in matrix.configs_of(model) if not (drafting and name == BASELINE)]
+    drafting, named = over.startswith("drafting"), matrix.gates.configs
+    asked = [name for name in matrix.configs_of(model) if named is None or name in named]
+    return [name for name in asked if not (drafting and name == BASELINE)]
 
 
 def _prompts(names: list[str], over: Over, *, handbuilt: bool) -> list[str] | list[None]:

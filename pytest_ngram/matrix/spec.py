@@ -107,13 +107,16 @@ class ProfileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class GatesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the gates ask. `prompts` limits a set to its first n; a set that is not named is taken whole.
+    """What the gates ask: of the models those named, of each one's configs those named, None for all.
+
+    `prompts` limits a set to its first n; a set that is not named is taken whole.
 
     `never_rejected` gives, by `model/config`, why every draft is expected to be accepted there. `symbols` are
     names that the build's libraries must define, because something else attaches to them.
     """
 
     models: tuple[str, ...] | None = None
+    configs: tuple[str, ...] | None = None
     prompts: dict[str, Positive] = {}
     n_predict: Tokens = 96
     never_rejected: dict[str, str] = {}
