@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,7 +12,7 @@ from pytest_ngram.errors import OptionError
 from pytest_ngram.evidence.room import GateRoom
 from pytest_ngram.files import write_whole
 from pytest_ngram.judge import seam
-from pytest_ngram.judge.types import Verdict
+from pytest_ngram.judge.types import STORED, Verdict
 
 SCHEMA = 1
 
@@ -58,30 +59,45 @@ def diff_lines(old: GateReport, new: GateReport) -> list[str]:
         ]
     lines += ["", "identity by config", *_by_config(old, new), "", "known issues"]
     lines += [f"  {line}" for line in _issues(old, new)]
-    lines += ["", "gates whose verdict changed"]
-    changed = [
-        f"  {name}: {_said(old.verdicts.get(name))} -> {_said(verdict)}"
-        for name, verdict in sorted(new.verdicts.items())
-        if _said(old.verdicts.get(name)) != _said(verdict)
+    return [*lines, "", "gates whose verdict changed", *(_changed(old, new) or ["  none"])]
+
+
+def _changed(old: GateReport, new: GateReport) -> list[str]:
+    """A golden that the one run stored and the other run equals is no change."""
+    pairs = [(name, old.verdicts.get(name), verdict) for name, verdict in sorted(new.verdicts.items())]
+    return [
+        f"  {name}: {_said(before)} -> {_said(after)}"
+        for name, before, after in pairs
+        if _said(before) != _said(after)
+        and not (before is not None and before.kind == STORED and after.status == "passed")
     ]
-    return [*lines, *(changed or ["  none"])]
 
 
 def _by_config(old: GateReport, new: GateReport) -> list[str]:
-    counts: dict[str, list[tuple[int, int]]] = {}
-    for report in (old, new):
-        of_run: dict[str, tuple[int, int]] = {}
-        for name, verdict in report.verdicts.items():
-            if verdict.gate == "identity":
-                config = "/".join(name.partition("[")[2].rstrip("]").split("/")[:2])
-                same, of = of_run.get(config, (0, 0))
-                of_run[config] = (same + (verdict.status == "passed" and verdict.kind is None), of + 1)
-        for config, seen in of_run.items():
-            counts.setdefault(config, []).append(seen)
+    runs = [_identity(old), _identity(new)]
     return [
-        f"  {config}: " + ", then ".join(f"{same} of {of} identical" for same, of in seen)
-        for config, seen in sorted(counts.items())
+        f"  {config}: " + ", then ".join(_told(run.get(config, [])) for run in runs)
+        for config in sorted(runs[0].keys() | runs[1].keys())
     ]
+
+
+def _identity(report: GateReport) -> dict[str, list[str]]:
+    """What identity found in one run, by `model/config`."""
+    found: dict[str, list[str]] = {}
+    for name, verdict in report.verdicts.items():
+        if verdict.gate == "identity":
+            config = "/".join(name.partition("[")[2].rstrip("]").split("/")[:2])
+            is_same = verdict.status == "passed" and verdict.kind is None
+            found.setdefault(config, []).append("identical" if is_same else verdict.kind or verdict.status)
+    return found
+
+
+def _told(found: Sequence[str]) -> str:
+    if not found:
+        return "not run"
+    counts = Counter(found)
+    others = [f"{count} {kind}" for kind, count in sorted(counts.items()) if kind != "identical"]
+    return ", ".join([f"{counts['identical']} of {len(found)} identical", *others])
 
 
 def _issues(old: GateReport, new: GateReport) -> list[str]:
