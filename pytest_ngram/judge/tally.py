@@ -10,6 +10,7 @@ from pytest_ngram.judge.types import GATES, STATUSES, STORED, Verdict
 SPEED = "compare two saved runs: pytest bench --benchmark-compare=NUMBER --benchmark-compare-fail=mean:20%"
 # the seam reports by itself what a build does not have
 _SHOWN = 3
+_BREAK = "\n"
 _MAY_BE_UNCHECKED = frozenset({"seam"})
 
 
@@ -24,7 +25,9 @@ def lines(verdicts: Sequence[Verdict]) -> list[str]:
 
 
 def told(verdicts: Sequence[tuple[str, Verdict]]) -> list[str]:
-    """Return a line for all that is neither a plain pass nor a failure, equal ones together.
+    """Return what is to be read of all that is neither a plain pass nor a failure, equal ones together.
+
+    What cannot be compared is shown whole: that is where two builds part.
 
     Args:
         verdicts: what each case is called, and its verdict. Failures have a section of their own.
@@ -32,9 +35,19 @@ def told(verdicts: Sequence[tuple[str, Verdict]]) -> list[str]:
     groups: dict[str, list[str]] = {}
     for name, verdict in verdicts:
         if verdict.status != "failed" and (verdict.status != "passed" or verdict.kind is not None):
-            said = [verdict.status, verdict.kind or "", *verdict.lines[:1]]
-            groups.setdefault(f"{verdict.gate}: " + "; ".join(filter(None, said)), []).append(name)
-    return [f"{head} ({_names(names)})" for head, names in groups.items()]
+            groups.setdefault(_said(verdict), []).append(name)
+    return [
+        line
+        for said, names in groups.items()
+        for line in (f"{said.partition(_BREAK)[0]} ({_names(names)})", *said.split(_BREAK)[1:])
+    ]
+
+
+def _said(verdict: Verdict) -> str:
+    head = f"{verdict.gate}: {verdict.status}"
+    if verdict.status == "cannot compare":
+        return _BREAK.join([f"{head}; {verdict.kind}", *(f"  {line}" for line in verdict.lines)])
+    return "; ".join(filter(None, [head, verdict.kind, *verdict.lines[:1]]))
 
 
 def _names(names: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_ngram.judge.tally import lines, vacuous
+from pytest_ngram.judge.tally import lines, told, vacuous
 from pytest_ngram.judge.types import Verdict, failed, passed
 
 
@@ -24,6 +24,26 @@ def test_one_line_for_each_kind_with_all_counts() -> None:
     assert found[1].startswith("isolation  0 passed, 0 failed, 1 known issue, 0 cannot compare")
     assert found[2].startswith("golden     0 passed, 0 failed, 0 known issue, 1 cannot compare")
     assert found[-1].startswith("speed      1 not checked")
+
+
+def test_what_is_told() -> None:
+    """Equal verdicts share a line, plain passes and failures have none, and a comparison is shown whole."""
+    known = Verdict("isolation", "known issue", "drafts differ", ("issue 1", "more"))
+    other = Verdict(
+        "golden", "cannot compare", "another fingerprint", ("isa differs", "first difference at 3")
+    )
+    verdicts = [(name, known) for name in "abcde"] + [("f", other), ("g", passed("golden"))]
+    verdicts += [
+        ("h", failed("golden", "none stored", [])),
+        ("i", Verdict("golden", "not checked", "stored")),
+    ]
+    assert told(verdicts) == [
+        "isolation: known issue; drafts differ; issue 1 (a, b, c and 2 more)",
+        "golden: cannot compare; another fingerprint (f)",
+        "  isa differs",
+        "  first difference at 3",
+        "golden: not checked; stored (i)",
+    ]
 
 
 def test_nothing_ran_says_nothing() -> None:
