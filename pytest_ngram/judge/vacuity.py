@@ -25,7 +25,7 @@ def judge(answers: Sequence[Answer], *, abstains: str | None, never_rejected: st
     if abstains is not None:
         if drafted:
             return failed(GATE, "drafts", [seen, f"the matrix says that it abstains: {abstains}"])
-        return passed(GATE, seen, f"it abstains: {abstains}", kind=ABSTAINS)
+        return passed(GATE, f"it abstains: {abstains}", seen, kind=ABSTAINS)
     if not drafted:
         return failed(
             GATE,
@@ -43,7 +43,7 @@ def _rejections(seen: str, any_rejected: bool, never_rejected: str | None) -> Ve
             return failed(
                 GATE, "rejections", [seen, f"the matrix says that all are accepted: {never_rejected}"]
             )
-        return passed(GATE, seen, f"all accepted: {never_rejected}", kind=NEVER_REJECTED)
+        return passed(GATE, f"all accepted: {never_rejected}", seen, kind=NEVER_REJECTED)
     if not any_rejected:
         return failed(
             GATE,
