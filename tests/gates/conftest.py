@@ -16,6 +16,7 @@ from pytest_ngram.evidence.servers import GateServers
 from pytest_ngram.measure.models import Models
 from pytest_ngram.measure.servers import Servers
 from pytest_ngram.measure.setup import read_setup
+from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
 
 ISSUES = Path(__file__).parents[2] / "gates" / "known_issues.yaml"
 MATRIX = """
@@ -24,6 +25,7 @@ warmup: "the model"
 hang_after_s: 5
 models:
   tiny: {generate: {target: 0.7}, flags: -c 4096 -t 1}
+  plain: {path: PATH, flags: -c 4096 -t 1}    # the same file, of which nothing is known
 configs:
   none: {}
   mtp1: {types: [draft-mtp], flags: --spec-draft-n-max 1}
@@ -66,7 +68,8 @@ def make_room(tmp_path: Path, session_cache: Path, golden_folder: Path) -> MakeR
 
 
 def _room(folder: Path, cache: Path, golden: Path, fault: str | None, *, update: bool) -> GateRoom:
-    (folder / "matrix.yaml").write_text(MATRIX, encoding="utf-8")
+    path = generate(HandBuiltSpec(target=0.7), cache / "models")
+    (folder / "matrix.yaml").write_text(MATRIX.replace("PATH", str(path)), encoding="utf-8")
     (folder / "words.yaml").write_text(PROMPTS, encoding="utf-8")
     (folder / "known_issues.yaml").write_text(ISSUES.read_text(encoding="utf-8"), encoding="utf-8")
     setup = read_setup(folder / "matrix.yaml", "smoke")

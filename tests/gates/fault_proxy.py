@@ -49,6 +49,15 @@ def _other_token(answer: dict[str, Any], heard: Heard) -> None:
     answer["tokens"][INDEX] += 1
 
 
+def _near_tie(answer: dict[str, Any], heard: Heard) -> None:
+    """The next id instead of the chosen one, and a baseline that was about to choose it."""
+    if heard.drafts:
+        _other_token(answer, heard)
+    for entry in answer.get("completion_probabilities", [])[INDEX : INDEX + 1]:
+        runner_up = entry["top_logprobs"][1]
+        runner_up["id"], runner_up["logprob"] = entry["id"] + 1, entry["logprob"] - 1e-9
+
+
 def _after_the_first(answer: dict[str, Any], heard: Heard) -> None:
     if heard.answered:
         _other_token(answer, heard)
@@ -117,10 +126,17 @@ def second_baseline(heard: Heard) -> bool:
     return not heard.drafts and heard.start == 2
 
 
+def long_drafts(heard: Heard) -> bool:
+    argv = heard.engine.argv
+    return "--spec-draft-n-max" in argv and argv[argv.index("--spec-draft-n-max") + 1] == "3"
+
+
 FAULTS: dict[str, Fault] = {
     "token": Fault("/completion", _other_token),
     "token-everywhere": Fault("/completion", _other_token, everywhere),
     "token-of-second-baseline": Fault("/completion", _other_token, second_baseline),
+    "token-of-long-drafts": Fault("/completion", _other_token, long_drafts),
+    "near-tie": Fault("/completion", _near_tie, everywhere),
     "cut": Fault("/completion", _cut),
     "repeat-last": Fault("/completion", _repeat_last),
     "state-leak": Fault("/completion", _after_the_first),

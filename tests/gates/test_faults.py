@@ -19,13 +19,15 @@ MakeRoom = Callable[..., GateRoom]
 BASE = GateCase("tiny", "none", "word-ru")
 MTP1 = GateCase("tiny", "mtp1", "word-ru")
 FIRST = GateCase("tiny", "mtp1", "word-en")
-OWN = GateCase("tiny", "own", "word-ru")
+OWN = GateCase("plain", "own", "word-ru")
+PLAIN = GateCase("plain", "mtp1", "word-ru")
 
 Ask = Callable[[GateRoom], Verdict]
 GATES: dict[str, Ask] = {
     "control": lambda room: room.gates.control(BASE),
     "prompt": lambda room: room.gates.prompt(BASE),
     "identity": lambda room: room.gates.identity(MTP1),
+    "near-tie": lambda room: room.gates.identity(PLAIN),
     "self": lambda room: room.gates.identity(OWN),
     "cache": lambda room: room.gates.prompt_cache(MTP1),
     "rule": lambda room: room.gates.rule(MTP1),
@@ -42,6 +44,9 @@ GATES: dict[str, Ask] = {
 }
 CAUGHT = [
     ("token", "identity", "failed", "logic fault"),
+    ("token", "near-tie", "failed", "logic fault"),
+    ("near-tie", "near-tie", "passed", "numeric near-tie"),
+    ("near-tie", "identity", "failed", "logic fault"),
     ("token", "cache", "failed", "logic fault"),
     ("token", "rule", "failed", "logic fault"),
     ("token-everywhere", "rule", "failed", "logic fault"),
@@ -49,6 +54,7 @@ CAUGHT = [
     ("token-of-second-baseline", "control", "failed", "not repeatable"),
     ("token-of-second-baseline", "identity", "cannot compare", "cannot compare"),
     ("token-of-second-baseline", "self", "cannot compare", "cannot compare"),
+    ("token-of-long-drafts", "self", "failed", "logic fault"),
     ("state-leak", "cache", "failed", "state leak"),
     ("cut", "identity", "failed", "truncated"),
     ("cut", "rule", "failed", "truncated"),
