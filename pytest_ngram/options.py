@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pytest_ngram.errors import OptionError
+from pytest_ngram.matrix.duration import parse as parse_duration
+from pytest_ngram.shipped import shipped
 
 if TYPE_CHECKING:
     import pytest
 
 CACHE_VARIABLE = "PYTEST_NGRAM_CACHE"
 SERVER_VARIABLE = "PYTEST_NGRAM_LLAMA_SERVER"
+MATRIX = "bench/matrix.yaml"
 
 
 @dataclass(frozen=True)
@@ -48,8 +52,12 @@ class Settings:
         force: start an engine even where its memory need exceeds what is free.
         load_deadline_s: how long an engine may take until it is ready.
         llama_server: a binary or a URL; None means the embedded engine.
+        llama_server_flags: what the user says that the server at the URL was started with.
         engine_label: the user's own name for the build.
         gates: what the user wants of the gates.
+        estimate_from: a saved run or a journal to estimate the duration from.
+        probe: whether models of which nothing was measured may be started once to estimate.
+        budget_s: what a run may take, in seconds.
     """
 
     matrix: Path
@@ -62,8 +70,12 @@ class Settings:
     force: bool
     load_deadline_s: float
     llama_server: str | None
+    llama_server_flags: tuple[str, ...]
     engine_label: str | None
     gates: GateOptions
+    estimate_from: Path | None
+    probe: bool
+    budget_s: float | None
 
 
 _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
@@ -71,7 +83,8 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "--ngram-matrix",
         {
             "metavar": "FILE",
-            "help": "matrix of models, configs, prompt sets (ini: ngram_matrix; default: bench/matrix.yaml)",
+            "help": "matrix of models, configs, prompt sets (ini: ngram_matrix; default: bench/matrix.yaml, "
+            "or where that is not there the one that comes with the plugin)",
         },
     ),
     (
@@ -123,7 +136,39 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
             f"(ini: llama_server; env: {SERVER_VARIABLE}; default: the embedded engine)",
         },
     ),
+    (
+        "--llama-server-flags",
+        {
+            "metavar": "FLAGS",
+            "help": "flags that the server at the URL was started with, for those that it does not tell "
+            "(ini: llama_server_flags)",
+        },
+    ),
     ("--engine-label", {"metavar": "NAME", "help": "your own name for the build, kept in every record"}),
+    (
+        "--ngram-budget",
+        {
+            "metavar": "TIME",
+            "help": "choose blocks and prompts so that the run takes no longer, such as 2h, 90m or 1h30m; "
+            "what is given up is said, and models of which nothing was measured are probed",
+        },
+    ),
+    (
+        "--ngram-estimate-from",
+        {
+            "metavar": "FILE",
+            "help": "estimate the duration from this saved JSON or journal first, then from what this host "
+            "measured",
+        },
+    ),
+    (
+        "--ngram-probe",
+        {
+            "action": "store_true",
+            "help": "start each model of which nothing was measured once, for the estimate; also with "
+            "--collect-only",
+        },
+    ),
     (
         "--ngram-force",
         {"action": "store_true", "help": "start a server although its memory need exceeds what is free"},
@@ -155,10 +200,9 @@ def add_options(parser: pytest.Parser) -> None:
     group = parser.getgroup("ngram", "speculative decoding of llama.cpp (pytest-ngram)")
     for name, options in _OPTIONS:
         group.addoption(name, **options)
-    parser.addini(
-        "ngram_matrix", "matrix file of pytest-ngram, relative to the root", default="bench/matrix.yaml"
-    )
+    parser.addini("ngram_matrix", "matrix file of pytest-ngram, relative to the root", default="")
     parser.addini("llama_server", "llama-server to measure on: a binary or a URL", default="")
+    parser.addini("llama_server_flags", "flags that the server at the URL was started with", default="")
     parser.addini("ngram_profile", "profile of the matrix", default="smoke")
 
 
@@ -168,7 +212,7 @@ def read(config: pytest.Config) -> Settings:
     Raises:
         OptionError: a value that cannot be followed, such as a journal to resume that does not exist.
     """
-    root = config.rootpath
+    root = _base(config)
     resume = config.getoption("ngram_resume")
     journal = config.getoption("ngram_journal")
     if resume and journal:
@@ -186,10 +230,15 @@ def read(config: pytest.Config) -> Settings:
             checked=[f"{deadline_s} seconds"],
             fix="give a number of seconds above 0",
         )
+    estimate_from = config.getoption("ngram_estimate_from")
+    budget = config.getoption("ngram_budget")
     kept = journal or resume
+    server = (
+        config.getoption("llama_server") or os.environ.get(SERVER_VARIABLE) or _server_of_ini(config)
+    ) or None
     return Settings(
         # a path on the command line starts where the command was given, one in the ini file at the root
-        matrix=here / matrix if matrix else root / config.getini("ngram_matrix"),
+        matrix=here / matrix if matrix else _matrix_at(root, config.getini("ngram_matrix")),
         profile=config.getoption("ngram_profile") or config.getini("ngram_profile"),
         models=tuple(filter(None, map(str.strip, config.getoption("ngram_models").split(",")))),
         journal=here / journal if journal else None,
@@ -198,12 +247,13 @@ def read(config: pytest.Config) -> Settings:
         logs=(here / kept).parent / "logs" if kept else root / ".ngram" / "logs",
         force=config.getoption("ngram_force"),
         load_deadline_s=deadline_s,
-        llama_server=config.getoption("llama_server")
-        or os.environ.get(SERVER_VARIABLE)
-        or config.getini("llama_server")
-        or None,
+        llama_server=server,
+        llama_server_flags=_told_flags(config, server),
         engine_label=config.getoption("engine_label"),
         gates=_gate_options(config),
+        estimate_from=here / estimate_from if estimate_from else None,
+        probe=config.getoption("ngram_probe"),
+        budget_s=parse_duration(budget, "--ngram-budget") if budget is not None else None,
     )
 
 
@@ -216,6 +266,50 @@ def _gate_options(config: pytest.Config) -> GateOptions:
         golden=here / golden if golden else None,
         report=here / report if report else None,
     )
+
+
+def _told_flags(config: pytest.Config, server: str | None) -> tuple[str, ...]:
+    """The flags that the user says a server at a URL was started with; others are started with ours."""
+    given = config.getoption("llama_server_flags")
+    text = given or config.getini("llama_server_flags")
+    if server is not None and "://" in server:
+        try:
+            return tuple(shlex.split(text))
+        except ValueError as error:
+            raise OptionError(
+                f"--llama-server-flags cannot be read: {error}", fix="close every quote"
+            ) from error
+    if given:
+        raise OptionError(
+            "--llama-server-flags is for a server at a URL, which cannot be given flags",
+            checked=[f"--llama-server {server}" if server else "no --llama-server is given"],
+            fix="write the flags of a server that is started here into the matrix",
+        )
+    return ()
+
+
+def _server_of_ini(config: pytest.Config) -> str:
+    """Return what the ini file names; a relative path starts at the root, as all paths in it do."""
+    named: str = config.getini("llama_server")
+    if "://" in named or os.sep not in named:
+        return named
+    return str(config.rootpath / Path(named).expanduser())
+
+
+def _base(config: pytest.Config) -> Path:
+    """Return the project's folder: pytest's root, or without an ini file the one that pytest was called in.
+
+    Without an ini file pytest's root is the folder common to all paths on its command line, and it counts the
+    path in `--llama-server /opt/llama.cpp/llama-server` among them.
+    """
+    chosen = config.inipath is not None or config.getoption("rootdir", None) is not None
+    return config.rootpath if chosen else config.invocation_params.dir
+
+
+def _matrix_at(root: Path, named: str) -> Path:
+    """Return the project's matrix; in a project without one, the matrix that comes with the package."""
+    own = root / (named or MATRIX)
+    return own if named or own.exists() else shipped("matrix.yaml")
 
 
 def cache_folder(given: str | None = None) -> Path:

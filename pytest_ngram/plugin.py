@@ -48,6 +48,14 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     gates.parametrise(metafunc)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(
+    session: pytest.Session, config: pytest.Config, items: list[pytest.Item]
+) -> None:
+    """Deselect what the budget has no time for, of what `-k` left."""
+    collect.keep_budget(session, config, items)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_finish(session: pytest.Session) -> None:
     """Restore the planned order, note which cells were chosen, and guard their saving."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest_ngram
@@ -15,20 +15,27 @@ from pytest_ngram.errors import OptionError, RecordError
 from pytest_ngram.evidence.room import GateRoom, Places
 from pytest_ngram.evidence.servers import GateServers
 from pytest_ngram.evidence.store import session_folder
-from pytest_ngram.files import locked
+from pytest_ngram.judge.inert import Finding, judge
 from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
 from pytest_ngram.matrix.prompts import PromptSet
+from pytest_ngram.matrix.timings import Gathered
+from pytest_ngram.measure.alone import Alone
 from pytest_ngram.measure.cell import CellPlan, CellRun, RestoredCell, failed_record, outcome_of
 from pytest_ngram.measure.clock import CLOCK
+from pytest_ngram.measure.events import SILENT, Listener
+from pytest_ngram.measure.foresight import Asked, Foresight
 from pytest_ngram.measure.host import processor
 from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
 from pytest_ngram.measure.models import Models
+from pytest_ngram.measure.pace import Pace
+from pytest_ngram.measure.probe import probe
 from pytest_ngram.measure.server import Server
 from pytest_ngram.measure.servers import Servers
 from pytest_ngram.measure.setup import Setup, read_setup
+from pytest_ngram.measure.unfit import check_context, check_start, unfit
 from pytest_ngram.options import Settings
-from pytest_ngram.record import Prompt, Record, RunFile, pack_tokens
+from pytest_ngram.record import Prompt, Record, RunFile, ServerStart, pack_tokens
 from pytest_ngram.table.build import LoadedTable
 from pytest_ngram.table.build.for_matrix import Tables
 
@@ -42,6 +49,7 @@ class Session:
         factory: starts servers of the engine that the user chose.
         ledger: where results go.
         warn: called with what the user should know at once.
+        listener: hears what the run waits for.
     """
 
     def __init__(
@@ -50,37 +58,44 @@ class Session:
         settings: Settings,
         factory: Factory,
         ledger: Ledger,
+        *,
         warn: Callable[[str], None],
+        listener: Listener = SILENT,
     ) -> None:
         self.setup = setup
         self.settings = settings
         self.ledger = ledger
         self._factory = factory
-        self._models = Models(setup.matrix, setup.base, settings.cache)
-        self._servers = Servers(
+        self.pace = Pace(listener)
+        self._models = Models(setup.matrix, setup.base, settings.cache, self.pace)
+        self._new_servers = partial(
+            Servers,
             setup.matrix,
             self._models,
             factory,
             logs=settings.logs / f"{ledger.path.stem}-{os.getpid()}",
             force=settings.force,
             load_deadline_s=settings.load_deadline_s,
-            first_serial=ledger.next_serial,
-            on_start=ledger.add_start,
             warn=warn,
+            listener=self.pace,
         )
-        self._tables = Tables(setup, self._models, self._servers, settings.cache / "tables", warn)
+        self._servers = self._new_servers(first_serial=ledger.next_serial, on_start=self._started)
+        self._tables = Tables(
+            setup, self._models, self._servers, settings.cache / "tables", warn=warn, listener=self.pace
+        )
+        asked = Asked(settings.estimate_from, settings.probe, settings.budget_s, settings.cache)
+        self.foresight = Foresight(asked, setup, factory, ledger, probe=self._probe, warn=warn)
+        self._own_model = factory.choice.kind != "url"  # else the file here need not be what is served
         self._cells = {cell.id: cell for cell in setup.cells}
         self._chosen: list[PlannedCell] = []
         self._prompts: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._alone = ExitStack()
-        self._lock: Path | None = settings.cache / "measuring.lock"
-        self._warn = warn
+        self._alone = Alone(settings.cache / "measuring.lock", warn)
 
     @classmethod
-    def open(cls, settings: Settings, warn: Callable[[str], None]) -> Session:
+    def open(cls, settings: Settings, warn: Callable[[str], None], listener: Listener = SILENT) -> Session:
         """Read the matrix and the journal to resume. Raises `NgramError`; starts nothing."""
         choice = choose(settings.llama_server, settings.engine_label)
-        factory = Factory(choice, cache_dir=settings.cache, warn=warn)
+        factory = Factory(choice, cache_dir=settings.cache, told=settings.llama_server_flags, warn=warn)
         setup = read_setup(settings.matrix, settings.profile, settings.models, factory.vocabulary)
         header = Header(
             journal=JOURNAL,
@@ -97,17 +112,38 @@ class Session:
                 settings.logs.parent / f"journal-{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}.jsonl"
             ),
         )
-        return cls(setup, settings, factory, ledger, warn)
+        return cls(setup, settings, factory, ledger, warn=warn, listener=listener)
+
+    def within_budget(self, cell_ids: Sequence[str], *, only_look: bool) -> set[str]:
+        """Return the cells to keep of those that would run: all where there is no budget.
+
+        Args:
+            cell_ids: what `-k` left.
+            only_look: nothing will be measured.
+
+        Raises:
+            OptionError: not even the least fits the budget.
+        """
+        wanted = set(cell_ids)
+        cells = [cell for cell in self.setup.cells if cell.id in wanted]
+        self.foresight.prepare(cells, only_look=only_look)
+        cut = self.foresight.fit(cells)
+        return wanted if cut is None else {cell.id for cell in cut.cells}
 
     def choose(self, cell_ids: Sequence[str]) -> None:
         """Say which cells the session will run, in order."""
         self._chosen = [self._cells[cell_id] for cell_id in cell_ids]
         self.ledger.choose(self._chosen, self.setup.matrix)
         self.ledger.order = order_lines(self._chosen)
+        self.estimate = self.foresight.estimate(self._chosen)
+        self.pace.plan(self._chosen, self.ledger.restored, self.estimate, self.foresight.sources)
 
     def missing_files(self) -> list[str]:
-        """Say which files of the chosen cells are not there."""
-        return self.setup.missing_files(self._chosen)
+        """Say what of the chosen cells cannot be measured: a file is missing, a model lacks a thing."""
+        missing = self.setup.missing_files(self._chosen)
+        if not self._own_model:
+            missing = [f"{text} (a copy is needed here, to compare what is served with)" for text in missing]
+        return [*missing, *unfit(self.setup, self._models, self._chosen)] if self._own_model else missing
 
     def cell(self, cell_id: str) -> PlannedCell:
         """Return a cell by its id."""
@@ -155,9 +191,15 @@ class Session:
 
     def serve(self, start: Start) -> Server:
         """Start the server of a start. Raises `NgramError`."""
-        self._look_for_others()
+        self.pace.serving(start)
+        self._alone.enter()
         cpu, _cores, isa = processor()
-        self.ledger.check_model(start.model, self._models.open(start.model).record)
+        model = self._models.open(start.model)
+        self.ledger.check_model(start.model, model.record)
+        if self._own_model:
+            check_start(self.setup, model.facts, [cell for cell in self._chosen if cell.start == start])
+        draft = self._models.open_draft(start.model, start.config)
+        self.ledger.check_draft(start.model, start.config, draft.record if draft else None)
         table = self._table_of(start)
         self.ledger.check_table(start.model, start.config, table.table if table else None)
         self.ledger.check_host(cpu, isa)
@@ -180,12 +222,15 @@ class Session:
                 fix="this is a fault of the program; run again without --ngram-resume",
             )
         table = self._table_of(planned.start)
+        draft = self._models.open_draft(planned.start.model, planned.start.config)
         plan = CellPlan(
             planned=planned,
             seed=self.setup.matrix.seed,
             hang_after_s=self.setup.matrix.hang_after_s,
             model=self._models.open(planned.start.model).record,
             table=table.table if table else None,
+            draft_model=draft.record if draft else None,
+            listener=self.pace,
         )
         return CellRun(plan, server, self._prompt(planned, server), CLOCK)
 
@@ -210,29 +255,44 @@ class Session:
         else:
             record = run.record(outcome_of(error))
         self.ledger.add(record)
+        if record.cell not in self.ledger.restored:
+            self.pace.done(record)
         return record
+
+    def judge(self, planned: PlannedCell) -> tuple[Finding, list[Record]]:
+        """Say whether a config was inert, once the last of its cells has ended; with its changed records."""
+        records = self.ledger.alike(planned.cell)
+        if not records:
+            return Finding(), []
+        matrix, start = self.setup.matrix, planned.start
+        abstains = matrix.models[start.model].abstains.get(start.config)
+        finding = judge(records, matrix.configs[start.config].types, abstains)
+        changed = self.ledger.judge(records, finding.outcome) if finding.outcome is not None else []
+        return finding, changed
+
+    def left_out(self, planned: PlannedCell) -> tuple[Finding, list[Record]]:
+        """Note that a cell's test was skipped, and judge its config if this was the last one."""
+        self.ledger.leave_out(planned.cell)
+        return self.judge(planned)
 
     def run_file(self) -> RunFile:
         """Return the top-level object of the saved JSON."""
         return self.ledger.run_file()
 
     def close(self) -> None:
-        """Close the journal, and let others measure."""
+        """Close the journal, keep timings for later estimates, and let others measure. Safe to call twice."""
         self.ledger.close()
-        self._alone.close()
+        self.foresight.remember(self.pace.take_measured())
+        self._alone.leave()
 
-    def _look_for_others(self) -> None:
-        """Hold the host's lock while servers run; say so if another run of this user measures already."""
-        if self._lock is None:
-            return
-        lock, self._lock = self._lock, None
-        try:
-            lock.parent.mkdir(parents=True, exist_ok=True)
-            self._alone.enter_context(locked(lock, 0.0))
-        except TimeoutError:
-            self._warn("another run is measuring on this host: each slows the other, trust neither")
-        except OSError:
-            return  # a cache that cannot be written is told where it is needed
+    def _started(self, start: ServerStart) -> None:
+        self.ledger.add_start(start)
+        self.pace.started(start)
+
+    def _probe(self, model: str, gathered: Gathered) -> str:
+        self._alone.enter()
+        servers = self._new_servers(on_start=gathered.add_start)
+        return probe(model, self.setup.matrix, servers, gathered)
 
     def _table_of(self, start: Start) -> LoadedTable | None:
         table = self.setup.matrix.configs[start.config].table
@@ -253,4 +313,5 @@ class Session:
                 )
             )
             self._prompts[key] = ids
+        check_context(planned, len(self._prompts[key]), server.n_ctx)
         return self._prompts[key]

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
+import yaml
 
 from pytest_ngram.options import CACHE_VARIABLE
 
@@ -56,3 +61,54 @@ def assert_gone() -> Callable[..., None]:
         _wait_for(lambda: all(map(_is_gone, pids)), lambda: f"of the processes {pids} some still run")
 
     return check
+
+
+class Workflow:
+    """A CI workflow whose shell steps are run here, as its runner would: bash, pipefail, GITHUB_ENV.
+
+    Args:
+        path: the workflow.
+        repository: where its steps run.
+        folder: for what the runner keeps elsewhere.
+    """
+
+    def __init__(self, path: Path, repository: Path, folder: Path) -> None:
+        self.data: dict[Any, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+        self.repository = repository
+        self.added = folder / "env"
+        self.summary = folder / "summary.md"
+        self.env = {
+            **os.environ,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+            **{name: str(value) for name, value in self.data["env"].items()},
+            "RUNNER_TEMP": str(folder),
+            "GITHUB_ENV": str(self.added),
+            "GITHUB_STEP_SUMMARY": str(self.summary),
+        }
+
+    def steps(self) -> dict[str, str]:
+        """The shell of each named step, over all jobs."""
+        steps = [step for job in self.data["jobs"].values() for step in job["steps"] if "run" in step]
+        return {step["name"]: step["run"] for step in steps}
+
+    def run(self, name: str, **env: str) -> subprocess.CompletedProcess[str]:
+        """Run a step; what it adds to GITHUB_ENV is there for the next."""
+        command = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", self.steps()[name]]
+        done = subprocess.run(
+            command,
+            cwd=self.repository,
+            env={**self.env, **env},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        if self.added.exists():
+            self.env |= dict(line.split("=", 1) for line in self.added.read_text().splitlines())
+            self.added.unlink()
+        return done
+
+
+@pytest.fixture(scope="session")
+def workflow() -> type[Workflow]:
+    """Reads a CI workflow and runs its steps."""
+    return Workflow

@@ -12,7 +12,7 @@ PACKAGE = Path(__file__).parent.parent / "pytest_ngram"
 # Left to right; a room may import rooms of an earlier row, and itself.
 ROWS = [
     ["errors"],
-    ["record", "files"],
+    ["record", "files", "shipped"],
     ["table.format", "table.counts", "drafting", "models"],
     ["matrix", "corpus", "judge", "verdict"],
     ["engine"],
@@ -20,7 +20,7 @@ ROWS = [
     ["table.build"],
     ["evidence", "report"],
     ["options"],
-    ["session"],
+    ["session", "init"],
     ["pytest_fixtures", "cli"],
     ["plugin"],
 ]

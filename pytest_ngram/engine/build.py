@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from pytest_ngram.engine.flags import BY_KEY
+from pytest_ngram.engine.flags import BY_KEY, LOAD_MODE_SWITCHES
 from pytest_ngram.engine.help_text import HelpFlag
 from pytest_ngram.errors import EngineError
 
@@ -121,15 +121,19 @@ def not_offered(build: Build, spec_types: Sequence[str], argv: Sequence[str]) ->
         return None
     for word, flag, _ in build.words(argv):
         if flag is None or flag.removed:
-            return _flag_not_offered(build, word, flag.text if flag is not None else None)
+            return _flag_not_offered(build, word, flag.text if flag is not None else None, argv)
     return None
 
 
-def _flag_not_offered(build: Build, word: str, said: str | None) -> EngineError:
-    is_flag = spelled(word) in _FLAG_NAMES or said is not None
+def _flag_not_offered(build: Build, word: str, said: str | None, argv: Sequence[str]) -> EngineError:
+    is_flag = spelled(word) in (*_FLAG_NAMES, *LOAD_MODE_SWITCHES) or said is not None
     near = [] if is_flag else build.near(word)
     cause = f"{word} is not offered by this build" if is_flag else f"{word} is not a flag of this build"
     checked = [build.name, f"its --help lists {len(build.flags)} flags"]
     checked += [f"it says: {said}"] if said is not None else []
     fix = f"did you mean {', '.join(near)}?" if near else "leave it out, or use a build that has it"
+    both = {"--no-mmap", "--mlock"} <= {spelled(each) for each in argv}
+    mode = "mlock" if both else LOAD_MODE_SWITCHES.get(spelled(word))
+    if spelled(word) in LOAD_MODE_SWITCHES and build.flag("--load-mode") is not None:
+        fix = f"this build says it otherwise: write --load-mode {mode}" + (" for both" if both else "")
     return EngineError(cause, outcome="refused", checked=checked, fix=fix)

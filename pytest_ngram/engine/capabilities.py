@@ -20,9 +20,9 @@ from pytest_ngram.engine.help_text import parse_help, parse_version
 from pytest_ngram.errors import EngineError
 from pytest_ngram.files import write_whole
 
-__all__ = ["Build", "not_offered", "observed", "probe_binary", "probe_embedded", "probe_server"]
+__all__ = ["Build", "not_offered", "observe", "observed", "probe_binary", "probe_embedded", "probe_server"]
 
-_SCHEMA = 1
+_SCHEMA = 2
 _ASK_TIMEOUT_S = 60.0
 _LOG_PATIENCE_S = 1.0
 _ENDS = "total time ="
@@ -48,27 +48,35 @@ def probe_binary(program: Path, cache_dir: Path | None) -> Build:
             `hang` where it does not answer within a minute.
     """
     kept = _kept(program, cache_dir)
-    known = _load(kept)
-    if known is not None:
-        return known
-    environment = asking_environment(program, cache_dir)
-    flags = parse_help(_ask(program, "--help", environment))
-    version = parse_version(_ask(program, "--version", environment))
+    said = _load(kept)
+    if said is None:
+        environment = asking_environment(program, cache_dir)
+        flags = parse_help(_ask(program, "--help", environment))
+        version = parse_version(_ask(program, "--version", environment))
+        said = Build(
+            name="",
+            build=version.build,
+            spec_types=spec_types_of(flags),
+            flags=flags,
+            capabilities=of_flags(flags),
+        )
+        if kept is not None:
+            with suppress(OSError):
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                write_whole(kept, msgspec.json.encode(said))
+    return _placed(said, program)
+
+
+def _placed(said: Build, program: Path) -> Build:
+    """Add what the place of the binary tells: the same bytes may lie in a package and outside of one."""
     package_version = packaged.version_of(program)
-    build = Build(
-        name=_name(program, package_version, version.build),
+    return msgspec.structs.replace(
+        said,
+        name=_name(program, package_version, said.build),
         package=packaged.PACKAGE if package_version else None,
         version=package_version,
-        build=version.build or _build_of_package(package_version),
-        spec_types=spec_types_of(flags),
-        flags=flags,
-        capabilities=of_flags(flags),
+        build=said.build or _build_of_package(package_version),
     )
-    if kept is not None:
-        with suppress(OSError):
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(kept, msgspec.json.encode(build))
-    return build
 
 
 def probe_embedded() -> Build:
@@ -83,7 +91,17 @@ def probe_embedded() -> Build:
     own = [] if root.name == "site-packages" else [str(root)]
     path = [*own, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(
+            "the embedded engine cannot be asked what it has",
+            outcome="hang",
+            checked=[f"no answer within {_ASK_TIMEOUT_S:g} s: {' '.join(command)}"],
+            fix="find out what keeps that command from ending",
+        ) from error
     if done.returncode != 0:
         raise EngineError(
             "the embedded engine cannot be asked what it has",
@@ -114,7 +132,15 @@ def probe_server(client: Client, log_path: Path | None, *, timeout_s: float = 12
         prompt=ids, n_predict=PROBE_TOKENS, temperature=0.0, seed=1, extra={"ignore_eos": True}
     )
     result = client.completion(request, timeout_s=timeout_s)
-    lines = _new_lines(log_path, offset) if log_path is not None else None
+    return observe(client, result, _new_lines(log_path, offset) if log_path is not None else None)
+
+
+def observe(client: Client, result: CompletionResult, lines: Sequence[str] | None) -> dict[str, bool]:
+    """Return what a server shows right after an answer; `lines` are the log's of it, None without a log.
+
+    Raises:
+        EngineError: the server died or hangs.
+    """
     return observed(result, _metrics(client), slots=_slots(client), lines=lines)
 
 
@@ -125,11 +151,11 @@ def observed(
     slots: bool,
     lines: Sequence[str] | None,
 ) -> dict[str, bool]:
-    """Return what one answer shows. Pure; use it on a warm-up that was sent anyway.
+    """Return what one answer shows. Pure.
 
     Args:
         result: the answer.
-        metrics: `/metrics` after it, None where they are off.
+        metrics: `/metrics` after it or what it added to them, None where they are off.
         slots: whether `/slots` answers.
         lines: the log's lines of it, None where there is no log.
 
@@ -155,6 +181,8 @@ def observed(
         seen["timings-drafts"] = result.timings.draft_n is not None
     if lines is not None:
         seen["timing-lines"] = any(log_reader.timing(line) for line in lines)
+        if any(log_reader.statistics(line) for line in lines):
+            seen["statistics-lines"] = True
     if lines is not None and drafted:
         seen["acceptance-lines"] = any(log_reader.acceptance(line) for line in lines)
         seen["per-position-lines"] = any(log_reader.rates_per_position(line) for line in lines)
@@ -243,14 +271,18 @@ def _build_of_package(version: str | None) -> str | None:
 def _metrics(client: Client) -> dict[str, float] | None:
     try:
         return client.metrics()
-    except EngineError:
+    except EngineError as error:
+        if error.outcome != "refused":
+            raise
         return None
 
 
 def _slots(client: Client) -> bool:
     try:
         return bool(client.slots())
-    except EngineError:
+    except EngineError as error:
+        if error.outcome != "refused":
+            raise
         return False
 
 

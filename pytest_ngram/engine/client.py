@@ -5,16 +5,20 @@ Streaming loses token ids, so a completion is one blocking request; progress is 
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import httpx
 import msgspec
 
-from pytest_ngram.engine import prometheus
+from pytest_ngram.engine import api_key, prometheus
 from pytest_ngram.errors import EngineError
 
 T = TypeVar("T")
+
+_KEY_FIX = f"set the key that the server was started with in the environment, as {api_key.VARIABLES[0]}"
 
 
 class CompletionRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,17 +118,26 @@ class Client:
     Args:
         url: where it answers.
         timeout_s: for all but completions, which take as long as they take; the watchdog guards those.
+        key: the server's API key, sent with every request; errors never show it.
 
     Every method raises `EngineError`: outcome `refused` with the server's own message where it answered with
     an error, outcome `crash` where the connection broke, outcome `hang` where no answer came in time.
     """
 
-    def __init__(self, url: str, *, timeout_s: float = 30.0) -> None:
+    def __init__(self, url: str, *, timeout_s: float = 30.0, key: str | None = None) -> None:
         self.url = url
+        self._key = key
+        self._socket: socket.socket | None = None
         # a proxy of the environment must never stand between us and the server
         # certificates are read only where they are needed: they take 20 ms of every start
         secure = not url.startswith("http://")
-        self._http = httpx.Client(base_url=url, timeout=timeout_s, trust_env=False, verify=secure)
+        self._http = httpx.Client(
+            base_url=url,
+            timeout=timeout_s,
+            trust_env=False,
+            verify=secure,
+            headers={"Authorization": f"Bearer {key}"} if key else None,
+        )
 
     def close(self) -> None:
         """Close the connections."""
@@ -135,6 +148,12 @@ class Client:
 
     def __exit__(self, *exc: object) -> None:
         self.close()
+
+    def cut(self) -> None:
+        """End the connection; a request that another thread waits for raises `EngineError`."""
+        if self._socket is not None:
+            with suppress(OSError):
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     def health(self) -> bool:
         """Whether the server says that it is ready. False while it loads or where nobody answers."""
@@ -208,7 +227,7 @@ class Client:
 
     def _call(self, method: str, path: str, **options: Any) -> httpx.Response:
         try:
-            response = self._http.request(method, path, **options)
+            response = self._http.request(method, path, extensions={"trace": self._note_socket}, **options)
         except httpx.TimeoutException as error:
             raise self._no_answer(method, path, "hang", f"no answer in time: {error!r}") from error
         except httpx.TransportError as error:
@@ -216,11 +235,17 @@ class Client:
         if response.is_success:
             return response
         raise EngineError(
-            f"the server refused {method} {path}: {_message(response)}",
+            f"the server refused {method} {path}: {api_key.hidden(_message(response), self._key)}",
             outcome="refused",
             checked=[f"{self.url}{path} answered {response.status_code}"],
-            fix="read the message; it is the server's own",
+            fix=_KEY_FIX
+            if response.status_code == httpx.codes.UNAUTHORIZED
+            else "read the message; it is the server's own",
         )
+
+    def _note_socket(self, event: str, info: Mapping[str, Any]) -> None:
+        if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
+            self._socket = info["return_value"].get_extra_info("socket")
 
     def _no_answer(self, method: str, path: str, outcome: str, what: str) -> EngineError:
         return EngineError(
@@ -237,7 +262,7 @@ class Client:
             raise EngineError(
                 f"{response.url.path} answered in a form that this version cannot read",
                 outcome="refused",
-                checked=[str(error), f"the answer begins: {response.text[:200]}"],
+                checked=[str(error), f"the answer begins: {api_key.hidden(response.text[:200], self._key)}"],
                 fix="this build of llama.cpp changed its interface; use one that the documentation lists",
             ) from error
 

@@ -22,11 +22,14 @@ from pathlib import Path
 from typing import Any
 
 from pytest_ngram.engine import handshake
-from pytest_ngram.engine.flag_table import SPEC_TYPES, Flag
+from pytest_ngram.engine.flag_table import Flag
 from pytest_ngram.engine.flags import BY_KEY, Parsed, Value, parse
 from pytest_ngram.errors import EngineError
 
 PACKAGE = "xllamacpp"
+# The tensors of a layer's experts, and the memory that they are kept in: llama.cpp's own (common/common.h).
+_EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+_CPU = "CPU"
 _PR_SET_PDEATHSIG = 1
 _PARENT_POLL_S = 0.5
 
@@ -104,12 +107,41 @@ def _set(params: Any, flag: Flag, value: Value, library: Any) -> None:
             raise _not_offered(flag, f"CommonParams has no {flag.target}")
         setattr(holder, flag.older, next(iter(value)))  # type: ignore[arg-type]
         return
+    if flag.kind == "pairs" or flag.experts != "none":
+        _add_overrides(holder, name, flag, value)
+        return
     setattr(holder, name, _converted(flag, value, library))
     if flag.sampling_bit is not None:
         # without this bit the model file's own sampling defaults would win
         bits = library.common_params_sampling_config
         bit = getattr(bits, f"COMMON_PARAMS_SAMPLING_CONFIG_{flag.sampling_bit}")
         holder.user_sampling_config |= int(bit)
+
+
+def _add_overrides(holder: Any, name: str, flag: Flag, value: Value) -> None:
+    """Add to the overrides, in the order of the command line: the first that fits a tensor counts."""
+    before = [getattr(holder, name)] if getattr(holder, name) else []
+    try:
+        setattr(holder, name, ",".join([*before, *overrides(flag, value)]))
+    except ValueError as error:  # its list of those that exist has gone to the log
+        raise EngineError(
+            f"{flag.names[0]}: {error}",
+            outcome="refused",
+            checked=[f"given: {','.join(overrides(flag, value))}"],
+            fix="name a buffer type of this build, as its log lists them",
+        ) from error
+
+
+def overrides(flag: Flag, value: Value) -> tuple[str, ...]:
+    """Return the tensor overrides that a flag means, each `PATTERN=BUFFER_TYPE`.
+
+    `--n-cpu-moe 2` is `blk\\.0\\.ffn_…_exps=CPU` and the same of layer 1, as in llama.cpp.
+    """
+    if flag.experts == "all":
+        return (f"{_EXPERTS}={_CPU}",)
+    if flag.experts == "layers":
+        return tuple(rf"blk\.{layer}{_EXPERTS}={_CPU}" for layer in range(int(value)))  # type: ignore[arg-type]
+    return tuple(value)  # type: ignore[arg-type]
 
 
 def _converted(flag: Flag, value: Value, library: Any) -> object:
@@ -158,25 +190,18 @@ def _announce(server: Any) -> None:
 
 
 def _ready(url: str, library: Any) -> handshake.Ready:
-    version = metadata.version(PACKAGE)
-    params = library.CommonParams()
-    members = dir(library.common_speculative_type)
+    from pytest_ngram.engine.embedded_build import build_of_library
+
+    build = build_of_library(library)
     return handshake.Ready(
         url=url,
         pid=os.getpid(),
-        package=PACKAGE,
-        version=version,
-        build=build_of(version),
+        package=build.package,
+        version=build.version,
+        build=build.build,
         library=_library_path(library),
-        spec_types=tuple(name for name, member in SPEC_TYPES.items() if member in members and name != "none"),
-        capabilities={
-            "lookup-cache-static": hasattr(params.speculative, "ngram_cache"),
-            "metrics": hasattr(params, "endpoint_metrics"),
-            "n-cpu-moe": False,
-            "slots": hasattr(params, "endpoint_slots"),
-            "spec-synth-len": hasattr(params.speculative, "synth_len"),
-            "spec-synth-rates": hasattr(params.speculative, "synth_rates"),
-        },
+        spec_types=build.spec_types,
+        capabilities=build.capabilities,
     )
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Protocol
 
-from pytest_ngram.engine import binary, capabilities, process, url
+from pytest_ngram.engine import api_key, binary, capabilities, compare, process, url
 from pytest_ngram.engine.build import Build, not_offered
 from pytest_ngram.engine.protocol import RunningEngine
 from pytest_ngram.engine.select import EngineChoice
@@ -50,6 +50,7 @@ class Factory:
         self._cache_dir = cache_dir
         self._told = tuple(told)
         self._warn = warn
+        self._warned: set[str] = set()
 
     @cached_property
     def build(self) -> Build:
@@ -82,6 +83,7 @@ class Factory:
         facts: Facts | None = None,
         ready_timeout_s: float = 600.0,
         trace: bool = True,
+        to_tokenize: bool = False,
     ) -> RunningEngine:
         """Start a server, or take the one at the URL if it is what `argv` asks for.
 
@@ -91,12 +93,13 @@ class Factory:
             facts: of the model file, to be compared with what a server at a URL has loaded.
             ready_timeout_s: the deadline for it to be ready.
             trace: whether a server of our own logs a line for each verify step.
+            to_tokenize: whether it is only to tokenize; of a server at a URL the model alone counts then.
 
         Raises:
-            EngineError: as `process.start`, `binary.start`, or `url.connect` and `url.check_start`.
+            EngineError: as `process.start`, `binary.start`, or `url.connect` and `compare.check_start`.
         """
         if self.choice.url is not None:
-            return self._take(self.choice.url, argv, facts, ready_timeout_s)
+            return self._take(self.choice.url, argv, facts, ready_timeout_s, to_tokenize=to_tokenize)
         if self.choice.path is not None:
             return binary.start(
                 argv,
@@ -117,16 +120,32 @@ class Factory:
         )
 
     def _take(
-        self, address: str, argv: Sequence[str], facts: Facts | None, ready_timeout_s: float
+        self,
+        address: str,
+        argv: Sequence[str],
+        facts: Facts | None,
+        ready_timeout_s: float,
+        *,
+        to_tokenize: bool,
     ) -> RunningEngine:
-        engine = url.connect(address, label=self.choice.label, ready_timeout_s=ready_timeout_s)
-        unseen = url.check_start(
-            argv,
-            engine.seen,
+        engine = url.connect(
+            address,
+            label=self.choice.label,
             told=self._told,
-            n_vocab=facts.n_vocab if facts is not None else None,
-            tensor_bytes=facts.tensor_bytes if facts is not None else None,
+            key=api_key.of_environment(),
+            ready_timeout_s=ready_timeout_s,
         )
-        if unseen:
-            self._warn(f"{address}: it cannot be seen whether the server has {', '.join(unseen)}")
+        n_vocab = facts.n_vocab if facts is not None else None
+        tensor_bytes = facts.tensor_bytes if facts is not None else None
+        if to_tokenize:
+            model = self.vocabulary.parse(argv).get("model", "")
+            compare.check_model(model, engine.seen, n_vocab=n_vocab, tensor_bytes=tensor_bytes)
+            return engine
+        unseen = compare.check_start(
+            argv, engine.seen, told=self._told, n_vocab=n_vocab, tensor_bytes=tensor_bytes
+        )
+        text = f"{address}: it cannot be seen whether the server has {', '.join(unseen)}"
+        if unseen and text not in self._warned:
+            self._warned.add(text)
+            self._warn(text)
         return engine

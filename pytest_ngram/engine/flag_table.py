@@ -14,8 +14,11 @@ from typing import Literal
 
 # int, float, text: one value.  words: comma list of text.  floats: comma list of numbers.
 # types: comma list out of `choices`, may be repeated.  choice: one of `choices`.  onoff: on | off.
+# pairs: comma list of PATTERN=WORD.
 # switch: no value, the name itself says true or false.  const: no value, sets `const`.
-Kind = Literal["int", "float", "text", "words", "floats", "types", "choice", "onoff", "switch", "const"]
+Kind = Literal[
+    "int", "float", "text", "words", "floats", "types", "pairs", "choice", "onoff", "switch", "const"
+]
 
 TRUTHY = ("on", "enabled", "true", "1")
 FALSY = ("off", "disabled", "false", "0")
@@ -35,6 +38,7 @@ class Flag:
         wrap: what holds the value in the field: a list, a set, or nothing.
         older: name of the field in builds before it held a list; takes exactly one value there.
         sampling_bit: the bit of `sampling.user_sampling_config` that says the user set this.
+        experts: adds to the tensor overrides: `layers` the experts of the first N layers, `all` those of all.
     """
 
     names: tuple[str, ...]
@@ -50,6 +54,7 @@ class Flag:
     wrap: Literal["list", "set", "none"] = "none"
     older: str | None = None
     sampling_bit: str | None = None
+    experts: Literal["none", "layers", "all"] = "none"
 
     @property
     def key(self) -> str:
@@ -80,6 +85,27 @@ def _switch(names: str, target: str, off: str = "", *, negated: bool = False) ->
 
 def _choice(names: str, target: str, enum: str | None, choices: Mapping[str, str | int]) -> Flag:
     return Flag(tuple(names.split()), "choice", target, enum=enum, choices=MappingProxyType(dict(choices)))
+
+
+def _override_flags() -> tuple[Flag, ...]:
+    """What keeps weights in the memory of a device of the user's choice, of the model and of the draft's."""
+    flags: list[Flag] = []
+    for holder, some, every, pairs in (
+        ("", "--n-cpu-moe -ncmoe", "--cpu-moe -cmoe", "--override-tensor -ot"),
+        (
+            "speculative.draft.",
+            "--spec-draft-n-cpu-moe --spec-draft-ncmoe -ncmoed --n-cpu-moe-draft",
+            "--spec-draft-cpu-moe -cmoed --cpu-moe-draft",
+            "--spec-draft-override-tensor -otd --override-tensor-draft",
+        ),
+    ):
+        target = f"{holder}tensor_buft_overrides"
+        flags += [
+            Flag(tuple(some.split()), "int", target, low=0, experts="layers"),
+            Flag(tuple(every.split()), "const", target, const=1, experts="all"),
+            Flag(tuple(pairs.split()), "pairs", target),
+        ]
+    return tuple(flags)
 
 
 def _sampling(names: str, target: str, bit: str, *, kind: Kind = "float") -> Flag:
@@ -265,4 +291,4 @@ _SAMPLER = (
     Flag(("--frequency-penalty",), "float", "sampling.penalty_freq"),
 )
 
-FLAGS: tuple[Flag, ...] = (*_MODEL, *_cpu_flags(), *_SERVER, *_SPECULATIVE, *_SAMPLER)
+FLAGS: tuple[Flag, ...] = (*_MODEL, *_override_flags(), *_cpu_flags(), *_SERVER, *_SPECULATIVE, *_SAMPLER)

@@ -20,7 +20,7 @@ _BY_NAME: Mapping[str, Flag] = MappingProxyType(
 BY_KEY: Mapping[str, Flag] = MappingProxyType({flag.key: flag for flag in FLAGS})
 
 # Older spellings of one flag with a value: builds before `--load-mode` had a switch for each mode.
-_LOAD_MODE_SWITCHES = MappingProxyType({"--mmap": "mmap", "--no-mmap": "none", "--mlock": "mmap+mlock"})
+LOAD_MODE_SWITCHES = MappingProxyType({"--mmap": "mmap", "--no-mmap": "none", "--mlock": "mmap+mlock"})
 
 # Flags of llama-server that have no place here, and what to do instead.
 _REFUSED: Mapping[str, str] = MappingProxyType(
@@ -29,12 +29,6 @@ _REFUSED: Mapping[str, str] = MappingProxyType(
         "--seed": "seeds go with each request; the run sets them",
         "--temp": "temperatures go with each request; list them in the matrix",
         "--temperature": "temperatures go with each request; list them in the matrix",
-        "--n-cpu-moe": "the embedded engine has no field for it; a llama-server binary takes it",
-        "-ncmoe": "the embedded engine has no field for it; a llama-server binary takes it",
-        "--cpu-moe": "the embedded engine has no field for it; a llama-server binary takes it",
-        "-cmoe": "the embedded engine has no field for it; a llama-server binary takes it",
-        "--override-tensor": "the embedded engine has no field for it; a llama-server binary takes it",
-        "-ot": "the embedded engine has no field for it; a llama-server binary takes it",
         "--device": "the embedded engine has no field for it; a llama-server binary takes it",
         "-dev": "the embedded engine has no field for it; a llama-server binary takes it",
         "--spec-default": "name the types with --spec-type, so that the record says what ran",
@@ -93,6 +87,8 @@ def parse(argv: Sequence[str]) -> Parsed:
         value = _value(flag, name, text)
         if flag.kind == "types" and flag.key in values:
             value = (*values[flag.key], *value)  # type: ignore[misc]
+        elif name in LOAD_MODE_SWITCHES and {values.get(flag.key), value} == {"none", "mmap+mlock"}:
+            value = "mlock"  # what `--no-mmap --mlock` meant to the builds that had them
         elif flag.key in values:
             raise _refuse(
                 f"{name} is given twice",
@@ -115,7 +111,7 @@ def group(argv: Sequence[str]) -> dict[str, tuple[str, ...]]:
     parse(argv)
     for flag, name, text in _pairs(argv):
         words = (name,) if text is None or not flag.takes_value else (name, text)
-        if name in _LOAD_MODE_SWITCHES:
+        if name in LOAD_MODE_SWITCHES:
             words = (name,)
         grouped[flag.key] = grouped.get(flag.key, ()) + words
     return grouped
@@ -127,8 +123,8 @@ def _pairs(argv: Sequence[str]) -> list[tuple[Flag, str, str | None]]:
     for word in words:
         # llama-server itself reads --ctx_size as --ctx-size
         name = word.replace("_", "-") if word.startswith("--") else word
-        if name in _LOAD_MODE_SWITCHES:
-            pairs.append((BY_KEY["load-mode"], name, _LOAD_MODE_SWITCHES[name]))
+        if name in LOAD_MODE_SWITCHES:
+            pairs.append((BY_KEY["load-mode"], name, LOAD_MODE_SWITCHES[name]))
             continue
         flag = _BY_NAME.get(name)
         if flag is None:
@@ -137,7 +133,7 @@ def _pairs(argv: Sequence[str]) -> list[tuple[Flag, str, str | None]]:
         if flag.takes_value:
             text = next(words, None)
             if text is None:
-                raise _refuse(f"{name} lacks its value", [], f"write {name} {allowed(flag)}")
+                raise _refuse(f"{name} lacks its value", [], f"write {name} with {allowed(flag)}")
         pairs.append((flag, name, text))
     return pairs
 
@@ -158,6 +154,7 @@ def allowed(flag: Flag) -> str:
         "onoff": "on or off",
         "choice": "one of",
         "types": "a comma list of",
+        "pairs": "a comma list of PATTERN=BUFFER_TYPE",
     }.get(flag.kind, "no value")
     if flag.choices:
         joint = " " if flag.kind in ("choice", "types") else ", or "
@@ -191,6 +188,8 @@ def _convert(flag: Flag, text: str) -> Value:  # noqa: PLR0911 - one return per 
         return _known([part.strip() for part in text.split(",")], None)
     if flag.kind == "types":
         return _known([part.strip() for part in text.split(",")], flag)
+    if flag.kind == "pairs":
+        return _pairs_of(text)
     if flag.kind == "choice":
         word = _on_off(text) if {"on", "off"} <= set(flag.choices) and text not in flag.choices else text
         return _known([word], flag)[0]
@@ -205,6 +204,13 @@ def _number(flag: Flag, number: float) -> float:
     if too_low or too_high or number != number:  # noqa: PLR0124 - NaN alone differs from itself
         raise ValueError(number)
     return number
+
+
+def _pairs_of(text: str) -> tuple[str, ...]:
+    pairs = tuple(text.split(","))
+    if not all(pattern and word for pattern, _, word in (pair.partition("=") for pair in pairs)):
+        raise ValueError(text)
+    return pairs
 
 
 def _on_off(text: str) -> str:
@@ -232,15 +238,14 @@ def _unknown(word: str) -> EngineError:
         return _refuse(
             f"{word} joins a flag and its value", [], f"write {name} {value}, as llama-server wants it"
         )
-    near = difflib.get_close_matches(word, list(_BY_NAME), n=3, cutoff=0.6)
+    near = difflib.get_close_matches(word, list(_BY_NAME), n=3, cutoff=0.75)
     if not word.startswith("-"):
         return _refuse(f"{word!r} is not a flag", ["every word of the command line is read"], "take it out")
     return _refuse(
         f"{word} is not a flag that the embedded engine understands",
         [f"{len(_BY_NAME)} spellings of {len(FLAGS)} flags"],
-        f"did you mean {', '.join(near)}?"
-        if near
-        else "take it out, or use a llama-server binary that has it",
+        (f"did you mean {', '.join(near)}? Else " if near else "")
+        + "take it out, or use a llama-server binary that has it (--llama-server)",
     )
 
 

@@ -11,6 +11,8 @@ from pytest_ngram.errors import EngineError
 
 T = TypeVar("T")
 
+_GENERATED = "llamacpp:tokens_predicted_total"
+
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
     """What a running server tells of itself; None where it does not.
@@ -24,6 +26,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         build: such as `b11434-1a2b3c4`.
         n_vocab: tokens of its vocabulary.
         tensor_bytes: size of the model's weights.
+        n_generated: tokens that it had generated for anybody before it was looked at.
     """
 
     model_path: str = ""
@@ -35,6 +38,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     build: str | None = None
     n_vocab: int | None = None
     tensor_bytes: int | None = None
+    n_generated: float | None = None
 
 
 class _Settings(msgspec.Struct):
@@ -71,7 +75,11 @@ class Looker(Client):
     """Asks what `Client` has no words for."""
 
     def ready(self) -> bool:
-        """Whether the model is loaded. Raises `EngineError` (`refused`) where nobody answers."""
+        """Whether the model is loaded.
+
+        Raises:
+            EngineError: `refused` where nobody answers, `hang` where no answer comes in time.
+        """
         try:
             self._call("GET", "/health")
         except EngineError as error:
@@ -79,7 +87,7 @@ class Looker(Client):
                 return False
             raise EngineError(
                 f"no llama-server answers at {self.url}",
-                outcome="refused",
+                outcome="hang" if error.outcome == "hang" else "refused",
                 checked=[error.cause, *error.checked],
                 fix="start it, or correct the address",
             ) from error
@@ -88,6 +96,7 @@ class Looker(Client):
     def look(self) -> Seen:
         """Ask for all that is compared. Raises `EngineError`."""
         props = self._decode(self._call("GET", "/props"), _Props)
+        n_generated = self.n_generated()
         slots = self._optional("/slots", list[_Slot]) or []
         if slots and slots[0].speculative is not False and not slots[0].params:
             self._one_token()
@@ -105,7 +114,12 @@ class Looker(Client):
             build=None if props.build_info in (None, "", "b0-unknown") else props.build_info,
             n_vocab=meta.n_vocab,
             tensor_bytes=meta.size,
+            n_generated=n_generated,
         )
+
+    def n_generated(self) -> float | None:
+        """How many tokens it has generated since it was started; None where it does not tell."""
+        return self.metrics().get(_GENERATED) if self._answers("/metrics") else None
 
     def _one_token(self) -> None:
         prompt = self.tokenize("a", parse_special=False, add_special=True)

@@ -16,6 +16,8 @@ _NEED_DRAFT_MODEL = _DRAFTS - {"draft-mtp"}
 # llama.cpp's own defaults where the command line is silent
 _DEFAULT_UBATCH = 512
 _DEFAULT_N_MAX = 3
+_VOCAB_SIZE_DIFFERENCE = 128
+VOCAB_CHECK_FROM = 5
 
 
 class Facts(Protocol):
@@ -46,6 +48,11 @@ class Facts(Protocol):
         """Layers with a recurrent state, 0 on plain attention models."""
         ...
 
+    @property
+    def n_vocab(self) -> int:
+        """Tokens."""
+        ...
+
 
 def check(facts: Facts, parsed: Parsed) -> tuple[str, ...]:
     """Look at one server start.
@@ -61,6 +68,32 @@ def check(facts: Facts, parsed: Parsed) -> tuple[str, ...]:
     _check_tables(parsed)
     _check_draft_model(parsed)
     return tuple(_context_warnings(facts, parsed))
+
+
+def check_draft(facts: Facts, draft: Facts, differ_at: int | None) -> None:
+    """Compare the vocabularies of a model and of the one that drafts for it, as llama.cpp does.
+
+    Its rule (b11434, `common_speculative_are_compatible`): the numbers of tokens differ by 128 at most, and
+    from id 5 on each token that both have is the same text.
+
+    Args:
+        differ_at: the first id from `VOCAB_CHECK_FROM` that stands for different texts; None for none.
+
+    Raises:
+        EngineError: outcome `refused`: the draft's ids would mean other texts.
+    """
+    sizes = [f"{facts.path}: {facts.n_vocab} tokens", f"{draft.path}: {draft.n_vocab} tokens"]
+    if abs(facts.n_vocab - draft.n_vocab) > _VOCAB_SIZE_DIFFERENCE:
+        what = f"more than {_VOCAB_SIZE_DIFFERENCE} tokens apart"
+    elif differ_at is not None:
+        what = f"token {differ_at} differs"
+    else:
+        return
+    raise _refuse(
+        f"the draft model has another vocabulary: {what}",
+        sizes,
+        "draft with a smaller model of the same family, or a smaller quantisation of the same model",
+    )
 
 
 def check_memory(

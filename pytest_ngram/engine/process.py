@@ -31,8 +31,8 @@ class EngineProcess:
     the process, its pid (and its process group) cannot belong to anyone else.
     """
 
-    # a request may take its time: the watchdog ends the process, and with it the request
-    request_timeout_s: float | None = None
+    # it listens on this host only, and takes no key
+    key: str | None = None
 
     def __init__(
         self,
@@ -75,6 +75,10 @@ class EngineProcess:
         """Whether the process runs."""
         return self.exit_code is None
 
+    def replaced(self, n_generated: float | None) -> bool:
+        """Return False: nobody else can take the place of a process of ours unseen."""
+        return False
+
     def __enter__(self) -> EngineProcess:
         return self
 
@@ -96,6 +100,7 @@ class EngineProcess:
                 if self._peek() is None:
                     self._killed_by_us = True
                     os.kill(self._popen.pid, signal.SIGTERM)
+                    os.kill(self._popen.pid, signal.SIGCONT)  # one that is stopped hears nothing else
                     self._wait(grace_s)
                 # the leader is dead or deaf: end what is left of its group, then let go of the pid
                 self._signal_group(signal.SIGKILL)

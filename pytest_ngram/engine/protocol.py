@@ -42,12 +42,20 @@ class RunningEngine(Protocol):
         ...
 
     @property
-    def request_timeout_s(self) -> float | None:
-        """How long a completion may take: None where the watchdog can end the server instead."""
+    def key(self) -> str | None:
+        """Its API key, to be shown nowhere; None for a server of our own."""
         ...
 
     def alive(self) -> bool:
         """Whether the process still runs; True for a URL, whose end only a request can tell."""
+        ...
+
+    def replaced(self, n_generated: float | None) -> bool:
+        """Whether another server answers in its place, which has generated less; only of a URL.
+
+        Raises:
+            EngineError: nobody answers there.
+        """
         ...
 
     def stop(self) -> None:

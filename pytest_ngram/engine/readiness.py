@@ -17,6 +17,8 @@ from pytest_ngram.engine import handshake, log_tail
 from pytest_ngram.errors import EngineError
 
 _STEP_S = 0.05
+# how long a process that has closed its port may take to be seen dead
+_DEATH_S = 2.0
 
 
 class Starting(Protocol):
@@ -106,8 +108,25 @@ def _healthy(url: str) -> bool:
 def _require_own_port(server: Starting, url: str) -> None:
     """Refuse a port on which another process answers."""
     port = urlsplit(url).port
+    deadline = time.monotonic() + _DEATH_S
+    while (listening := _listening(server)) is not None and not listening and time.monotonic() < deadline:
+        # it may be dying, and someone else has its port already
+        if not server.alive():
+            raise server.explain_exit()
+        time.sleep(_STEP_S)
+    if listening is not None and port not in listening:
+        raise EngineError(
+            "another process answers where our server was to listen",
+            outcome="crash",
+            checked=[f"{url} answers", f"process {server.pid} listens on {sorted(listening) or 'nothing'}"],
+            fix="give --port 0, so that the system chooses a free port",
+        )
+
+
+def _listening(server: Starting) -> set[int] | None:
+    """Return the ports on which the server listens, None where that may not be seen."""
     try:
-        listening = {
+        return {
             connection.laddr.port
             for connection in psutil.Process(server.pid).net_connections("tcp")
             if connection.status == psutil.CONN_LISTEN
@@ -115,11 +134,4 @@ def _require_own_port(server: Starting, url: str) -> None:
     except psutil.NoSuchProcess:
         raise server.explain_exit() from None
     except psutil.AccessDenied:
-        return
-    if port not in listening:
-        raise EngineError(
-            "another process answers where our server was to listen",
-            outcome="crash",
-            checked=[f"{url} answers", f"process {server.pid} listens on {sorted(listening) or 'nothing'}"],
-            fix="give --port 0, so that the system chooses a free port",
-        )
+        return None

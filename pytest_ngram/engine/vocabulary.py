@@ -24,6 +24,10 @@ _OF_THE_RUN: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("-s", "--seed"), "seeds go with each request; the run sets them"),
         **dict.fromkeys(("--temp", "--temperature"), "list temperatures in the matrix"),
         **dict.fromkeys(("-hf", "-hfr", "--hf-repo", "-mu", "--model-url"), "models are files here: use -m"),
+        **dict.fromkeys(
+            ("--api-key", "--api-key-file"),
+            "a key would stand in every record; that of a server at a URL is taken from PYTEST_NGRAM_API_KEY",
+        ),
         "--log-file": "the log is already written to a file of the run",
         "--log-disable": "the log is evidence; lower it with -lv",
         "--spec-default": "name the types, so that the record says what ran",

@@ -20,6 +20,9 @@ from pytest_ngram.errors import EngineError
 
 T = TypeVar("T")
 
+# what an answer may take on its way, once nothing is left to be done
+_ANSWER_S = 0.5
+
 
 @dataclass(frozen=True)
 class Progress:
@@ -34,12 +37,13 @@ class Watchdog:
     """Watches `engine` while a request runs; a context manager around that request.
 
     Args:
-        engine: a server of our own, which may be ended.
+        engine: the server; one of our own is ended.
         no_progress_s: how long no new token, decoded or of the prompt, is a hang. A prompt counts batch by
             batch, so this must be longer than one batch (`-b`) takes.
         first_poll_s: no poll before this, so that short requests are never disturbed.
         poll_s: seconds between two polls.
         on_progress: called from the watching thread with each answer.
+        cut: ends the request where ending the server is not ours to do.
     """
 
     def __init__(
@@ -50,12 +54,14 @@ class Watchdog:
         first_poll_s: float = 1.0,
         poll_s: float = 1.0,
         on_progress: Callable[[Progress], None] | None = None,
+        cut: Callable[[], None] = lambda: None,
     ) -> None:
         self._engine = engine
         self._no_progress_s = no_progress_s
         self._first_poll_s = min(first_poll_s, no_progress_s)
         self._poll_s = min(poll_s, no_progress_s)
         self._on_progress = on_progress
+        self._cut = cut
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="ngram-watchdog", daemon=True)
         self._begin = 0.0
@@ -75,18 +81,26 @@ class Watchdog:
         if self._done.wait(self._first_poll_s):
             return
         last_progress = self._begin
-        with Client(self._engine.url, timeout_s=max(1.0, min(10.0, self._no_progress_s))) as client:
-            while not self._done.wait(self._poll_s):
+        patience_s = max(1.0, min(10.0, self._no_progress_s))
+        with Client(self._engine.url, timeout_s=patience_s, key=self._engine.key) as client:
+            over = False
+            while not over:
                 if not self._engine.alive():
                     # what it left running may still hold the request's connection open
                     self._engine.kill()
                     return
                 if self._progressed(client):
                     last_progress = time.monotonic()
-                elif time.monotonic() - last_progress >= self._no_progress_s and not self._done.is_set():
+                elif time.monotonic() - last_progress >= self._no_progress_s and not self._answers():
                     self.hang = self._explain_hang()
                     self._engine.kill()
+                    self._cut()
                     return
+                over = self._done.wait(self._poll_s)
+
+    def _answers(self) -> bool:
+        """Whether the answer comes after all: a server that has just finished counts nothing any more."""
+        return self._done.wait(_ANSWER_S)
 
     def _progressed(self, client: Client) -> bool:
         try:
@@ -118,7 +132,7 @@ class Watchdog:
         return EngineError(
             f"the server made no progress for {self._no_progress_s:g} s",
             outcome="hang",
-            checked=[seen, f"the process ran until we ended it; log: {log_path}"],
+            checked=[seen, *([f"the process ran until we ended it; log: {log_path}"] if log_path else [])],
             fix="look at what else keeps the cores busy, or allow more time",
             log_tail=log_tail.tail(log_path) if log_path is not None else (),
         )
@@ -132,13 +146,14 @@ def guarded(
     first_poll_s: float = 1.0,
     poll_s: float = 1.0,
     on_progress: Callable[[Progress], None] | None = None,
+    cut: Callable[[], None] = lambda: None,
 ) -> T:
     """Run `request` under a `Watchdog` and return its result.
 
     Args:
         engine: the server that answers.
         request: a blocking call, such as `lambda: client.completion(...)`.
-        no_progress_s, first_poll_s, poll_s, on_progress: as for `Watchdog`.
+        no_progress_s, first_poll_s, poll_s, on_progress, cut: as for `Watchdog`.
 
     Raises:
         EngineError: `hang` with what was last seen; the server's end explained (`crash`, `oom`); or what
@@ -150,20 +165,24 @@ def guarded(
         first_poll_s=first_poll_s,
         poll_s=poll_s,
         on_progress=on_progress,
+        cut=cut,
     )
+    raised: EngineError | None = None
     with dog:
         try:
-            return request()
+            result = request()
         except EngineError as error:
             raised = error
     if dog.hang is not None:
         raise dog.hang from raised
-    if raised.outcome == "crash" and _is_dead(engine):
+    if raised is None:
+        return result
+    if raised.outcome == "crash" and is_dead(engine):
         raise engine.explain_exit() from raised
     raise raised
 
 
-def _is_dead(engine: RunningEngine, patience_s: float = 2.0) -> bool:
+def is_dead(engine: RunningEngine, patience_s: float = 2.0) -> bool:
     """Whether the server is gone. Its connections break a moment before its process is seen to end."""
     deadline = time.monotonic() + patience_s
     while engine.alive():

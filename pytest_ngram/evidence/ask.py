@@ -6,11 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pytest_ngram.engine.client import CompletionRequest, CompletionResult
-from pytest_ngram.engine.log_reader import RequestLog, TypeStatistics
+from pytest_ngram.engine.log_reader import RequestLog
 from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.judge.types import Answer, Margin, Trace, TypeCounts
 from pytest_ngram.measure.server import Server
+from pytest_ngram.measure.trace import Said
 
 SEED = 1  # greedy: it decides nothing
 
@@ -28,7 +29,6 @@ class Asker:
         self.server = server
         self._n_predict = n_predict
         self._hang_after_s = hang_after_s
-        self._statistics: dict[str, TypeStatistics] = {}
 
     def render(
         self, messages: Sequence[Mapping[str, Any]], tools: Sequence[Mapping[str, Any]]
@@ -47,8 +47,8 @@ class Asker:
         before = self._metrics()
         result = self.complete(ids, cache=cache, **extra)
         after = self._metrics()
-        log = self.server.logs.take()
-        return self._answer(prompt, ids, result, _growth(before, after), log)
+        said = self.server.logs.take()
+        return self._answer(prompt, ids, result, _growth(before, after), said)
 
     def margins(self, ids: tuple[int, ...], n_predict: int) -> tuple[tuple[int, ...], tuple[Margin, ...]]:
         """Return the generated ids, and of each its lead over the runner-up.
@@ -73,8 +73,9 @@ class Asker:
         with self.server.failing_fast():
             return guarded(
                 engine,
-                lambda: client.completion(request, timeout_s=engine.request_timeout_s),
+                lambda: client.completion(request),
                 no_progress_s=self._hang_after_s,
+                cut=client.cut,
             )
 
     def _answer(
@@ -83,7 +84,7 @@ class Asker:
         ids: tuple[int, ...],
         result: CompletionResult,
         metrics: dict[str, float] | None,
-        log: RequestLog | None,
+        said: Said | None,
     ) -> Answer:
         timings = result.timings
         return Answer(
@@ -98,20 +99,10 @@ class Asker:
             draft_n=timings.draft_n,
             draft_n_accepted=timings.draft_n_accepted,
             metrics=metrics,
-            trace=_trace(log) if log is not None else None,
-            by_type=self._by_type(log) if log is not None else None,
+            trace=_trace(said.request) if said is not None else None,
+            by_type=_by_type(said) if said is not None else None,
             prompt_decodes=self.server.prompt_decodes(timings.prompt_n),
         )
-
-    def _by_type(self, log: RequestLog) -> dict[str, TypeCounts]:
-        grown = {}
-        for name, now in log.statistics.items():
-            before = self._statistics.get(name)
-            drafted = now.gen_tokens - (before.gen_tokens if before else 0)
-            accepted = now.acc_tokens - (before.acc_tokens if before else 0)
-            grown[name] = TypeCounts(drafted=drafted, accepted=accepted)
-        self._statistics |= log.statistics
-        return grown
 
     def _metrics(self) -> dict[str, float] | None:
         try:
@@ -127,6 +118,16 @@ def _growth(before: dict[str, float] | None, after: dict[str, float] | None) -> 
     if after is None:
         return None
     return {name: value - (before or {}).get(name, 0.0) for name, value in after.items()}
+
+
+def _by_type(said: Said) -> dict[str, TypeCounts] | None:
+    if said.by_type is None:
+        return None
+    return {
+        name: TypeCounts(drafted=each.drafted, accepted=each.accepted)
+        for name, each in said.by_type.items()
+        if each.accepted is not None
+    }
 
 
 def _trace(log: RequestLog) -> Trace:

@@ -72,13 +72,17 @@ class GateServers:
         model = self.models.open(model_name)
         argv = self.argv(model_name, config, variant)
         spec = self.matrix.configs[config]
-        return self.start_argv(model, argv, f"{model_name}_{config}_{variant.name}", bool(spec.types))
+        name = f"{model_name}_{config}_{variant.name}"
+        draft = self.models.open_draft(model_name, config)
+        return self.start_argv(model, argv, name, speculative=bool(spec.types), draft=draft)
 
-    def start_argv(self, model: Model, argv: tuple[str, ...], name: str, speculative: bool) -> Server:
+    def start_argv(
+        self, model: Model, argv: tuple[str, ...], name: str, *, speculative: bool, draft: Model | None = None
+    ) -> Server:
         """Start a fresh server of a command line; `name` goes into the log's name."""
         if self.factory.choice.url is not None:
             raise _not_fresh(self.factory.choice.url)
-        self._servers.check(model, argv, measured=False)
+        self._servers.check(model, argv, draft, measured=False)
         return Server(
             Kind(
                 stateful=False,
@@ -96,12 +100,14 @@ class GateServers:
         table = self._table_of(model_name, spec.table) if spec.table is not None else None
         model_flags = _without(known, shlex.split(self.matrix.models[model_name].flags), variant.flags)
         config_flags = _without(known, shlex.split(spec.flags), variant.flags)
+        draft = self.models.open_draft(model_name, config)
         return command.server_argv(
             self.models.open(model_name).path,
             model_flags=model_flags,
             spec_types=spec.types,
             config_flags=[*config_flags, *variant.flags],
             table_path=table,
+            draft_model=draft.path if draft is not None else None,
             vocabulary=known,
         )
 

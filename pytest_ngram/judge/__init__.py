@@ -1,1 +1,1 @@
-"""What the gates decide from what servers answered. Pure: it knows no server and opens no file."""
+"""Judges records and answers: compares what was measured, knows no server, opens no file. Pure."""

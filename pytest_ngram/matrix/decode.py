@@ -20,6 +20,7 @@ from pytest_ngram.matrix.spec import (
     ModelSpec,
     ProfileSpec,
     Seconds,
+    SourceSpec,
     TableSpec,
 )
 from pytest_ngram.matrix.strict import fail, mapping, struct, unknown
@@ -146,15 +147,52 @@ def _check_models(file: str, matrix: MatrixSpec) -> None:
     words = config_words(matrix.configs)
     for name, model in matrix.models.items():
         path = f"models.{name}"
-        _one_of(file, path, model, ("path", "package", "generate"))
         check_no_config_word(file, path, "model id", name, words)
+        _check_source(file, path, model)
+        if model.draft is not None:
+            _check_source(file, f"{path}.draft", model.draft)
         _flags(file, f"{path}.flags", model.flags)
         _references(file, f"{path}.configs", model.configs, matrix.configs, "config")
         _references(file, f"{path}.prompt_sets", model.prompt_sets, matrix.prompt_sets, "prompt set")
+        _check_draft_configs(file, f"{path}.configs", model, matrix)
         if BASELINE not in matrix.configs_of(name):
             fail(
                 file, f"{path}.configs", f"has no {BASELINE!r}", fix="add it: every change is told against it"
             )
+        _check_abstains(file, f"{path}.abstains", model, matrix.configs_of(name))
+
+
+def _check_source(file: str, path: str, source: SourceSpec) -> None:
+    """One place to take the file from; of parts each has its own."""
+    _one_of(file, path, source, ("path", "package", "parts", "generate"))
+    for i, part in enumerate(source.parts):
+        _one_of(file, f"{path}.parts[{i}]", part, ("path", "package"))
+    if source.sha256 is not None and not source.parts:
+        fail(
+            file, f"{path}.sha256", "goes with `parts`", fix="leave it out: other files are not put together"
+        )
+
+
+def _check_draft_configs(file: str, path: str, model: ModelSpec, matrix: MatrixSpec) -> None:
+    for i, name in enumerate(model.configs or ()):
+        config = matrix.configs[name]
+        if config.needs_draft_model and model.draft is None:
+            fail(
+                file,
+                f"{path}[{i}]",
+                f"{name!r} drafts with a second model, and this model names none",
+                checked=[f"types: {', '.join(config.types)}"],
+                fix="give the model a `draft:` (path, package, parts or generate), or leave the config out",
+            )
+
+
+def _check_abstains(file: str, path: str, model: ModelSpec, configs: Iterable[str]) -> None:
+    drafting = [config for config in configs if config != BASELINE]
+    for config, reason in model.abstains.items():
+        if config not in drafting:
+            unknown(file, f"{path}.{config}", "drafting config of this model", config, drafting)
+        if not reason.strip():
+            fail(file, f"{path}.{config}", "is empty", fix="say why this config never drafts on this model")
 
 
 def _check_tables(file: str, matrix: MatrixSpec) -> None:
@@ -187,6 +225,12 @@ def _check_profiles(file: str, matrix: MatrixSpec) -> None:
                 checked=["two that differ after the sixth digit have the same test ids"],
                 fix="name each temperature once",
             )
+        _references(file, f"{path}.models", profile.models, matrix.models, "model")
+        _references(file, f"{path}.configs", profile.configs, matrix.configs, "config")
+        if profile.configs is not None and BASELINE not in profile.configs:
+            fail(
+                file, f"{path}.configs", f"has no {BASELINE!r}", fix="add it: every change is told against it"
+            )
         for prompt_set in profile.prompts:
             if prompt_set not in matrix.prompt_sets:
                 unknown(file, f"{path}.prompts.{prompt_set}", "prompt set", prompt_set, matrix.prompt_sets)
@@ -207,7 +251,7 @@ def _references(file: str, path: str, names: Iterable[str] | None, known: Iterab
 
 
 def _one_of(file: str, path: str, entry: msgspec.Struct, keys: tuple[str, ...]) -> None:
-    given = [key for key in keys if getattr(entry, key) is not None]
+    given = [key for key in keys if getattr(entry, key) not in (None, ())]
     if len(given) != 1:
         fail(
             file,

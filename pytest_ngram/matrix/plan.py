@@ -101,7 +101,7 @@ def plan(matrix: MatrixSpec, profile: str, prompts: Mapping[str, Sequence[str]])
         prompts: prompt ids by prompt set, in the order of the set.
     """
     cells: list[PlannedCell] = []
-    for model in matrix.models:
+    for model in matrix.models_of(profile):
         for start in _starts(matrix, profile, model):
             cells += _cells(matrix, profile, start, prompts)
     return cells
@@ -136,7 +136,11 @@ def _starts(matrix: MatrixSpec, profile: str, model: str) -> Iterator[Start]:
     for block in range(1, blocks + 1):
         for temperature in matrix.profiles[profile].temperatures:
             order = block_order(
-                matrix.configs_of(model), seed=matrix.seed, model=model, temperature=temperature, block=block
+                matrix.configs_of(model, profile),
+                seed=matrix.seed,
+                model=model,
+                temperature=temperature,
+                block=block,
             )
             for position, (config, pass_) in enumerate(order):
                 yield Start(

@@ -10,6 +10,7 @@ Positive = Annotated[int, msgspec.Meta(ge=1)]
 Tokens = Annotated[int, msgspec.Meta(ge=2, le=1_000_000)]  # the time of one token is told from the second on
 Seconds = Annotated[float, msgspec.Meta(gt=0.0, le=86_400.0)]
 Share = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
+ZeroToOne = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Temperature = Annotated[float, msgspec.Meta(ge=0.0, le=5.0)]
 
 # llama.cpp's own names. Of a stateful type something outlives the request: its cells depend on their order.
@@ -26,6 +27,8 @@ SPEC_TYPES = (
     "ngram-cache",
 )
 STATEFUL_TYPES = frozenset({"ngram-cache", "ngram-mod"})
+# Types that draft with a second model, which `-md` names. (`draft-mtp` has its block in the model itself.)
+DRAFT_MODEL_TYPES = frozenset({"draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"})
 BASELINE = "none"
 
 
@@ -46,16 +49,28 @@ class FileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     package: str | None = None
 
 
-class ModelSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One model: where it comes from, llama-server flags for it, and what is run on it.
+class SourceSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a model file comes from: exactly one of `path`, `package`, `parts` and `generate`.
 
-    `abstains` gives, by config, why that config is expected never to draft on this model.
+    `parts` are pieces of one file, cut anywhere, in order; `sha256` is of the whole file that they make.
     """
 
     path: str | None = None
     package: str | None = None
+    parts: tuple[FileSpec, ...] = ()
+    sha256: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")] | None = None
     generate: GenerateSpec | None = None
+
+
+class ModelSpec(SourceSpec, frozen=True, forbid_unknown_fields=True):
+    """One model: where it comes from, llama-server flags for it, and what is run on it.
+
+    `draft` is the second model, with which `draft-simple` and its like draft. `abstains` gives, by config,
+    why that config, or one type of it, is expected never to draft on this model.
+    """
+
     flags: str = ""
+    draft: SourceSpec | None = None
     configs: tuple[str, ...] | None = None
     prompt_sets: tuple[str, ...] | None = None
     n_predict: Tokens | None = None
@@ -81,28 +96,42 @@ class ConfigSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Whether a request changes what later requests on the same server draft."""
         return bool(STATEFUL_TYPES.intersection(self.types))
 
+    @property
+    def needs_draft_model(self) -> bool:
+        """Whether it drafts with a second model."""
+        return bool(DRAFT_MODEL_TYPES.intersection(self.types))
+
 
 class TableSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A static table: built from `corpus`, pruned to `top_k` continuations a key, or a ready `file`.
 
-    The keys after `file` say how a table is built, so they go with `corpus` only.
+    The keys after `file` say how a table is built, so they go with `corpus` only. `min_total` and
+    `min_top_share` choose 2-grams, `min_count` and `min_share` their continuations.
     """
 
     corpus: FileSpec | None = None
     file: FileSpec | None = None
     top_k: Positive = 4
     min_count: Positive = 2
-    min_share: Annotated[float, msgspec.Meta(ge=0.0, le=1.0)] = 0.0
+    min_share: ZeroToOne = 0.0
+    min_total: Positive = 1
+    min_top_share: ZeroToOne = 0.0
     roles: tuple[str, ...] | None = None
     on_bad_line: Literal["error", "count"] = "error"
 
 
 class ProfileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How much is measured. `prompts` limits a set to its first n; a set that is not named is taken whole."""
+    """How much is measured.
+
+    `models` and `configs` choose out of those of the matrix, all where they are left out. `prompts` limits a
+    set to its first n; a set that is not named is taken whole.
+    """
 
     blocks: Positive
     n_predict: Tokens
     temperatures: tuple[Temperature, ...] = (0.0,)
+    models: tuple[str, ...] | None = None
+    configs: tuple[str, ...] | None = None
     prompts: dict[str, Positive] = {}
 
 
@@ -137,10 +166,22 @@ class MatrixSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profiles: dict[str, ProfileSpec]
     gates: GatesSpec = GatesSpec()
 
-    def configs_of(self, model: str) -> tuple[str, ...]:
-        """The config ids that run on a model, in the order written."""
-        chosen = self.models[model].configs
-        return tuple(self.configs) if chosen is None else chosen
+    def models_of(self, profile: str) -> tuple[str, ...]:
+        """The models of a profile, in the order of the matrix."""
+        chosen = self.profiles[profile].models
+        return tuple(name for name in self.models if chosen is None or name in chosen)
+
+    def configs_of(self, model: str, profile: str | None = None) -> tuple[str, ...]:
+        """The config ids that run on a model, in the order written; with a profile, those of them it takes.
+
+        A model that names none gets all; where it has no `draft`, those that need one are left out.
+        """
+        spec = self.models[model]
+        names = spec.configs or [
+            name for name, config in self.configs.items() if spec.draft or not config.needs_draft_model
+        ]
+        taken = self.profiles[profile].configs if profile is not None else None
+        return tuple(name for name in names if taken is None or name in taken)
 
     def prompt_sets_of(self, model: str) -> tuple[str, ...]:
         """The prompt sets that run on a model, in the order written."""

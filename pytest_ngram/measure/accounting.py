@@ -6,9 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from msgspec import structs
+
 from pytest_ngram.engine import decodes
 from pytest_ngram.engine.client import Timings
 from pytest_ngram.engine.log_reader import RequestLog
+from pytest_ngram.record import TypeDrafts
 
 _DRAFTED = "llamacpp:spec_decode_num_draft_tokens_total"
 _ACCEPTED = "llamacpp:spec_decode_num_accepted_tokens_total"
@@ -28,22 +31,25 @@ class Account:
     replays: int | None
     per_position: tuple[int, ...] | None
     n_decode: int | None
+    by_type: dict[str, TypeDrafts] | None = None
 
 
 def account(
     timings: Timings,
     delta: Mapping[str, float],
     log: RequestLog | None,
+    by_type: Mapping[str, TypeDrafts] | None = None,
     *,
     speculative: bool,
     prompt_decodes: int,
 ) -> Account:
-    """Join the three sources of one request.
+    """Join the sources of one request: its answer, the metrics, and the log where a build counts less.
 
     Args:
         timings: of the answer; its draft counts are there only if something was drafted.
         delta: `/metrics` after the request minus before.
         log: the request's lines, which alone tell replays.
+        by_type: what each type did by the log's statistics, which count the tokens of a replay again.
         speculative: whether the config drafts at all; where it does not, nothing drafted is known to be 0.
         prompt_decodes: how many decodes the prompt takes (`engine.decodes.prompt_decodes`).
 
@@ -53,27 +59,58 @@ def account(
     n_decode = _count(delta, _DECODES)
     if not speculative:
         found = Account(0, 0, timings.predicted_n - 1, 0, 0, (), n_decode)
+        by_type = {}
     else:
-        found = _of_sources(timings, delta, log, n_decode)
+        found = _of_sources(timings, delta, log, by_type, n_decode)
     by_count = None if n_decode is None else n_decode - prompt_decodes
-    return _consistent(found, timings.predicted_n, by_count)
+    found = _consistent(found, timings.predicted_n, by_count)
+    return replace(found, by_type=_of_types(by_type, found))
 
 
 def _of_sources(
-    timings: Timings, delta: Mapping[str, float], log: RequestLog | None, n_decode: int | None
+    timings: Timings,
+    delta: Mapping[str, float],
+    log: RequestLog | None,
+    by_type: Mapping[str, TypeDrafts] | None,
+    n_decode: int | None,
 ) -> Account:
-    drafted = timings.draft_n if timings.draft_n is not None else _count(delta, _DRAFTED)
-    accepted = timings.draft_n_accepted if timings.draft_n_accepted is not None else _count(delta, _ACCEPTED)
-    verify = _count(delta, _VERIFY)
+    drafted = _first(timings.draft_n, _count(delta, _DRAFTED), _sum(by_type, "drafted"))
+    accepted = _first(timings.draft_n_accepted, _count(delta, _ACCEPTED), 0 if drafted == 0 else None)
+    whole = log is not None and (log.drafted, log.accepted) == (drafted, accepted)
+    traced = log if whole and drafted else None
+    verify = _first(_count(delta, _VERIFY), _sum(by_type, "drafts"), traced.verify_steps if traced else None)
     return Account(
         drafted=drafted,
         accepted=accepted,
         steps=None if accepted is None else decodes.steps(timings.predicted_n, accepted),
         verify_steps=verify,
         replays=_replays(drafted, accepted, verify, log),
-        per_position=_per_position(delta) if verify is not None else None,
+        per_position=_per_position(delta, traced, accepted),
         n_decode=n_decode,
     )
+
+
+def _of_types(by_type: Mapping[str, TypeDrafts] | None, found: Account) -> dict[str, TypeDrafts] | None:
+    """Keep what adds up with the other sources, each type's accepted tokens where they can be told.
+
+    The statistics' sum of accepted tokens exceeds the request's by one for each replay, and by what was
+    clipped. Which type's drafts were replayed is not printed: then only a type that drafted alone is known.
+    """
+    if by_type is None or _sum(by_type, "drafted") != found.drafted:
+        return None
+    if found.verify_steps is not None and _sum(by_type, "drafts") != found.verify_steps:
+        return None
+    exact = _sum(by_type, "accepted") == found.accepted
+    alone = sum(drafts.drafted > 0 for drafts in by_type.values()) == 1
+
+    def accepted(drafts: TypeDrafts) -> int | None:
+        if drafts.drafted == 0:
+            return 0
+        if alone:
+            return found.accepted
+        return drafts.accepted if exact else None
+
+    return {name: structs.replace(drafts, accepted=accepted(drafts)) for name, drafts in by_type.items()}
 
 
 def _replays(
@@ -106,7 +143,14 @@ def _consistent(found: Account, predicted_n: int, by_count: int | None) -> Accou
     return found
 
 
-def _per_position(delta: Mapping[str, float]) -> tuple[int, ...]:
+def _per_position(
+    delta: Mapping[str, float], traced: RequestLog | None, accepted: int | None
+) -> tuple[int, ...] | None:
+    """By the metrics, or by a trace that is whole; None where neither counts positions."""
+    if accepted == 0:
+        return ()
+    if _VERIFY not in delta:
+        return tuple(traced.accepted_per_pos) if traced is not None else None
     by_position = {int(m[1]): int(n) for name, n in delta.items() if (m := _PER_POSITION.fullmatch(name))}
     counts = [by_position.get(i, 0) for i in range(max(by_position, default=-1) + 1)]
     while counts and counts[-1] == 0:  # positions that only earlier requests reached
@@ -116,3 +160,11 @@ def _per_position(delta: Mapping[str, float]) -> tuple[int, ...]:
 
 def _count(delta: Mapping[str, float], name: str) -> int | None:
     return int(delta[name]) if name in delta else None
+
+
+def _sum(by_type: Mapping[str, TypeDrafts] | None, field: str) -> int | None:
+    return None if by_type is None else sum(getattr(drafts, field) for drafts in by_type.values())
+
+
+def _first(*values: int | None) -> int | None:
+    return next((value for value in values if value is not None), None)

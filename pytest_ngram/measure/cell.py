@@ -10,6 +10,7 @@ from pytest_ngram.errors import EngineError, NgramError
 from pytest_ngram.matrix.plan import PlannedCell, request_seed
 from pytest_ngram.measure import host
 from pytest_ngram.measure.clock import VirtualClock
+from pytest_ngram.measure.events import SILENT, Asking, Listener, waiting
 from pytest_ngram.measure.request import measure
 from pytest_ngram.measure.server import Server
 from pytest_ngram.record import Outcome, Record, Round, Status
@@ -26,6 +27,8 @@ class CellPlan:
         hang_after_s: no new token for this long is a hang.
         model: what is known of its model; None where the model could not be opened.
         table: the table that its server loads.
+        draft_model: the second model, for a config that drafts with one.
+        listener: hears of each request.
     """
 
     planned: PlannedCell
@@ -33,6 +36,8 @@ class CellPlan:
     hang_after_s: float
     model: record.Model | None
     table: record.Table | None
+    draft_model: record.Model | None = None
+    listener: Listener = SILENT
 
 
 class CellRun:
@@ -68,8 +73,14 @@ class CellRun:
             temperature=planned.start.temperature,
             seed=request_seed(self._plan.seed, planned.prompt, planned.start.block, len(self._done)),
         )
-        with server.failing_fast():
-            round_ = measure(server, request, hang_after_s=self._plan.hang_after_s)
+        asking = Asking(planned.id, planned.n_predict)
+        with server.failing_fast(), waiting(self._plan.listener, asking):
+            round_ = measure(
+                server,
+                request,
+                hang_after_s=self._plan.hang_after_s,
+                on_progress=lambda seen: self._plan.listener.went_on(asking.seen(seen)),
+            )
         server.answered += 1
         self._host, self._memory = self._probe.read()
         self._done.append(round_)
@@ -86,12 +97,13 @@ class CellRun:
         return Record(
             cell=self._plan.planned.cell,
             model=self._plan.model,
-            engine=self._server.engine.describe(),
+            engine=self._server.describe(),
             server=self._asked,
             rounds=tuple(self._done),
             memory=self._memory,
             host=self._host,
             table=self._plan.table,
+            draft_model=self._plan.draft_model,
             outcome=outcome,
         )
 

@@ -28,6 +28,14 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int
 
 
+class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What `--ngram-budget` chose: so many blocks, and so many prompts of each model."""
+
+    budget_s: float
+    blocks: int
+    prompts: int
+
+
 class Saved(msgspec.Struct, frozen=True):
     """What a journal held.
 
@@ -41,9 +49,10 @@ class Saved(msgspec.Struct, frozen=True):
     prompts: tuple[Prompt, ...]
     whole_bytes: int
     torn_bytes: int
+    budget: Budget | None = None
 
 
-Kind = Literal["header", "cell", "start", "prompt"]
+Kind = Literal["header", "cell", "start", "prompt", "budget"]
 
 
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -51,10 +60,11 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     data: msgspec.Raw
 
 
-_KINDS: dict[Kind, type[Header | ServerStart | Prompt]] = {
+_KINDS: dict[Kind, type[Header | ServerStart | Prompt | Budget]] = {
     "header": Header,
     "start": ServerStart,
     "prompt": Prompt,
+    "budget": Budget,
 }
 
 
@@ -120,6 +130,10 @@ class Journal:
         """Append the ids that a prompt became."""
         self._write("prompt", prompt)
 
+    def budget(self, budget: Budget) -> None:
+        """Append what a budget chose."""
+        self._write("budget", budget)
+
     def close(self) -> None:
         """Close the file; a closed journal stays readable."""
         self._file.close()
@@ -171,10 +185,11 @@ def read(path: Path) -> Saved:
         prompts=tuple(entry for entry in rest if isinstance(entry, Prompt)),
         whole_bytes=len(content) - len(torn),
         torn_bytes=len(torn),
+        budget=next((entry for entry in reversed(rest) if isinstance(entry, Budget)), None),
     )
 
 
-def _entry(path: Path, number: int, line: bytes) -> Header | Record | ServerStart | Prompt:
+def _entry(path: Path, number: int, line: bytes) -> Header | Record | ServerStart | Prompt | Budget:
     try:
         entry = msgspec.json.decode(line, type=_Line)
         if entry.kind == "cell":

@@ -4,13 +4,26 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 
 from pytest_ngram.errors import OptionError, RecordError
+from pytest_ngram.judge import inert
 from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import MatrixSpec
-from pytest_ngram.measure.journal import Header, Journal, Saved, read
-from pytest_ngram.record import Cell, Engine, Model, Prompt, Record, Run, RunFile, ServerStart, Table
+from pytest_ngram.measure.journal import Budget, Header, Journal, Saved, read
+from pytest_ngram.record import (
+    Cell,
+    Engine,
+    Model,
+    Outcome,
+    Prompt,
+    Record,
+    Run,
+    RunFile,
+    ServerStart,
+    Table,
+)
 
 
 class Ledger:
@@ -29,6 +42,8 @@ class Ledger:
         self.restored: dict[Cell, Record] = {}
         self.order: list[str] = []
         self.planned_cells = 0
+        self.budget: Budget | None = None
+        self._pending: set[Cell] = set()
         self._saved = saved
         self._starts = list(saved.starts) if saved else []
         self._prompts = {(p.model, p.prompt): p for p in saved.prompts} if saved else {}
@@ -36,20 +51,43 @@ class Ledger:
         self._begin_s = time.monotonic()
 
     def choose(self, cells: Sequence[PlannedCell], matrix: MatrixSpec) -> None:
-        """Note which cells the session will run, and which of them the resumed journal already holds.
+        """Note which cells the session will run, and which of them the resumed journal already holds."""
+        self.planned_cells = len(cells)
+        self._pending = {planned.cell for planned in cells}
+        self.restored |= self.restorable(cells, matrix)
+
+    def restorable(self, cells: Sequence[PlannedCell], matrix: MatrixSpec) -> dict[Cell, Record]:
+        """Return what the resumed journal holds of the cells that a session would run.
 
         A cell that failed is measured again. So are all cells of a start whose config keeps state between
         requests, unless one server answered all of them: another one has not seen the prompts before.
         """
-        self.planned_cells = len(cells)
-        done = {r.cell: r for r in self._saved.cells if r.outcome.status == "ok"} if self._saved else {}
+        done = self._done
+        if not done:
+            return {}
         by_start: dict[str, list[Cell]] = {}
         for planned in cells:
             by_start.setdefault(planned.start.id, []).append(planned.cell)
+        restored = {}
         for planned in cells:
             stateful = matrix.configs[planned.start.config].stateful
             if planned.cell in done and (not stateful or _of_one_server(by_start[planned.start.id], done)):
-                self.restored[planned.cell] = done[planned.cell]
+                restored[planned.cell] = done[planned.cell]
+        return restored
+
+    @property
+    def saved(self) -> Saved | None:
+        """What the resumed journal held; None for a new run."""
+        return self._saved
+
+    @property
+    def saved_budget(self) -> Budget | None:
+        """What a budget chose for the resumed run; None where it had none."""
+        return self._saved.budget if self._saved is not None else None
+
+    @cached_property
+    def _done(self) -> dict[Cell, Record]:
+        return {r.cell: r for r in self._saved.cells if r.outcome.status == "ok"} if self._saved else {}
 
     @property
     def next_serial(self) -> int:
@@ -64,6 +102,18 @@ class Ledger:
                     f"the journal's cells of {config!r} were measured with another table",
                     checked=[f"then {record.table}", f"now {table}"],
                     fix="the corpus or its table changed: start a new run, without --ngram-resume",
+                )
+
+    def check_draft(self, model: str, config: str, draft: Model | None) -> None:
+        """Raise `RecordError` if restored cells of this config were drafted by another second model."""
+        now = draft.sha256 if draft is not None else None
+        for record in self.restored.values():
+            then = record.draft_model.sha256 if record.draft_model is not None else None
+            if (record.cell.model, record.cell.config) == (model, config) and then != now:
+                raise RecordError(
+                    f"the journal's cells of {config!r} were measured with another draft model",
+                    checked=[f"then sha256 {then}", f"now sha256 {now}"],
+                    fix="start a new run, without --ngram-resume",
                 )
 
     def check_host(self, cpu: str | None, isa: tuple[str, ...] | None) -> None:
@@ -91,21 +141,39 @@ class Ledger:
         """Raise `RecordError` if restored cells were measured by another build of the engine."""
         for record in self.restored.values():
             then = record.engine
-            if then is not None and (then.version, then.binary_sha256) != (
-                engine.version,
-                engine.binary_sha256,
-            ):
+            if then is not None and _build(then) != _build(engine):
                 raise RecordError(
                     "the journal's cells were measured by another engine",
-                    checked=[f"then {then.package} {then.version}", f"now {engine.package} {engine.version}"],
+                    checked=[f"then {_name(then)}", f"now {_name(engine)}"],
                     fix="install that engine again, or start a new run without --ngram-resume",
                 )
 
     def add(self, record: Record) -> None:
         """Keep a cell that ended. Raises `RecordError` if it cannot be written; it is kept in memory then."""
         self.records.append(record)
+        self.leave_out(record.cell)
         if record.cell not in self.restored:
             self._open().cell(record)
+
+    def leave_out(self, cell: Cell) -> None:
+        """Wait for this cell no longer: its test was skipped."""
+        self._pending.discard(cell)
+
+    def alike(self, cell: Cell) -> list[Record] | None:
+        """Return the records of a cell's model, config and temperature; None until the last of them ended."""
+        if any(_group(other) == _group(cell) for other in self._pending):
+            return None
+        return [record for record in self.records if _group(record.cell) == _group(cell)]
+
+    def judge(self, records: Sequence[Record], outcome: Outcome) -> list[Record]:
+        """Give those of these records that ended well another outcome, and return them all.
+
+        The journal keeps what was measured: a run that goes on with it comes to the same outcome, or to
+        another one where the matrix now says that it was expected.
+        """
+        judged = {record.cell: record for record in inert.apply(records, outcome)}
+        self.records = [judged.get(record.cell, record) for record in self.records]
+        return list(judged.values())
 
     def add_start(self, start: ServerStart) -> None:
         """Keep a start of an engine."""
@@ -175,6 +243,8 @@ class Ledger:
                 self._journal = Journal.append_to(self.path, self._saved)
             else:
                 self._journal = Journal.create(self.path, self.header)
+            if self.budget is not None and self.budget != self.saved_budget:
+                self._journal.budget(self.budget)
         return self._journal
 
 
@@ -198,6 +268,18 @@ def open_ledger(
             fix="give the interrupted run's options and matrix, or start anew without --ngram-resume",
         )
     return Ledger(resume, header, saved)
+
+
+def _group(cell: Cell) -> tuple[str, str, float]:
+    return cell.model, cell.config, cell.temperature
+
+
+def _build(engine: Engine) -> tuple[str | None, ...]:
+    return engine.kind, engine.version, engine.build, engine.binary_sha256
+
+
+def _name(engine: Engine) -> str:
+    return " ".join(filter(None, (engine.kind, engine.package, engine.version, engine.build)))
 
 
 def _of_one_server(cells: Sequence[Cell], done: dict[Cell, Record]) -> bool:

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 from pytest_ngram.engine import command, decodes, flags, preflight
+from pytest_ngram.engine.capabilities import observe
 from pytest_ngram.engine.client import CompletionRequest
 from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.protocol import RunningEngine
@@ -18,13 +19,16 @@ from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.matrix.plan import Start
 from pytest_ngram.matrix.spec import ConfigSpec, MatrixSpec, ModelSpec
 from pytest_ngram.measure import host
+from pytest_ngram.measure.events import SILENT, Listener, Loading, WarmingUp, waiting
 from pytest_ngram.measure.models import Model, Models
 from pytest_ngram.measure.server import Kind, Server, Warn
-from pytest_ngram.models.gguf_file import ModelFacts
+from pytest_ngram.models.gguf_file import ModelFacts, token_lists_differ_at
 from pytest_ngram.models.memory import anonymous_need_bytes
 from pytest_ngram.record import ServerStart
 
 WARMUP_TOKENS = 16
+# how long an answer other than a completion may take
+_PATIENCE_S = 30.0
 OnStart = Callable[[ServerStart], None]
 
 
@@ -41,6 +45,7 @@ class Servers:
         first_serial: number of the first start; above 1 where a run is resumed.
         on_start: called with each start that succeeded, warm-up included.
         warn: called with what the user should know.
+        listener: hears of loads and warm-ups.
     """
 
     def __init__(
@@ -55,6 +60,7 @@ class Servers:
         first_serial: int = 1,
         on_start: OnStart = lambda start: None,
         warn: Warn = lambda text: None,
+        listener: Listener = SILENT,
     ) -> None:
         self._matrix = matrix
         self._models = models
@@ -64,6 +70,7 @@ class Servers:
         self._load_deadline_s = load_deadline_s
         self._on_start = on_start
         self._warn = warn
+        self._listener = listener
         self._serials = itertools.count(first_serial)
         self._log_numbers = itertools.count(1)
         self._warned: set[str] = set()
@@ -75,8 +82,9 @@ class Servers:
             ModelError, EngineError: found before the server starts, or by its end. Nothing is left running.
         """
         model = self._models.open(start.model)
-        argv = self.argv(model, start, table_path)
-        self.check(model, argv)
+        draft = self._models.open_draft(start.model, start.config)
+        argv = self.argv(model, start, table_path, draft)
+        self.check(model, argv, draft)
         config = self._matrix.configs[start.config]
         return Server(
             Kind(
@@ -86,6 +94,8 @@ class Servers:
                 launch=lambda: self._launch(start, argv, model),
                 warm_up=lambda server: self._warm_up(start, server),
                 warn=self._warn,
+                patience_s=min(_PATIENCE_S, self._matrix.hang_after_s),
+                warn_once=self._warn_once,
             )
         )
 
@@ -101,46 +111,63 @@ class Servers:
                 stateful=False,
                 speculative=False,
                 prompt_decodes=prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
-                launch=lambda: self._launch(start, argv, model),
+                launch=lambda: self._launch(start, argv, model, to_tokenize=True),
                 warm_up=lambda server: 0,
                 warn=self._warn,
             )
         )
 
-    def argv(self, model: Model, start: Start, table_path: Path | None) -> tuple[str, ...]:
+    def argv(
+        self, model: Model, start: Start, table_path: Path | None, draft: Model | None = None
+    ) -> tuple[str, ...]:
         """Return llama-server's command line of a start. Raises `EngineError` for flags that clash."""
         spec, config = self._matrix.models[start.model], self._matrix.configs[start.config]
-        return compose_argv(model.path, spec, config, table_path, self._factory.vocabulary)
+        draft_path = draft.path if draft is not None else None
+        vocabulary = self._factory.vocabulary
+        return compose_argv(model.path, spec, config, table_path, vocabulary, draft_path=draft_path)
 
-    def check(self, model: Model, argv: tuple[str, ...], *, measured: bool = True) -> None:
+    def check(
+        self, model: Model, argv: tuple[str, ...], draft: Model | None = None, *, measured: bool = True
+    ) -> None:
         """Find, before a server starts, what would make it fail. Raises `ModelError` or `EngineError`.
 
         Only of a server that is to be measured is it told which flags a measurement wants otherwise.
         """
         parsed = self._factory.vocabulary.parse(argv)
         self._factory.check(parsed.spec_types, argv)
-        warnings = [
-            *preflight.check(model.facts, parsed),
-            *(_against_measuring_rules(parsed) if measured else ()),
-        ]
-        memory = preflight.check_memory(
-            model_bytes=model.facts.size_bytes,
-            anonymous_need_bytes=_anonymous_need_bytes(model.facts, parsed),
-            available_bytes=host.available_bytes(),
-            force=self._force,
-        )
+        against = _against_measuring_rules(parsed) if measured else []
+        warnings = [*preflight.check(model.facts, parsed), *against]
+        both = [model.facts]
+        need_bytes = _anonymous_need_bytes(model.facts, parsed)
+        if draft is not None:
+            differ_at = token_lists_differ_at(model.facts, draft.facts, preflight.VOCAB_CHECK_FROM)
+            preflight.check_draft(model.facts, draft.facts, differ_at)
+            both.append(draft.facts)
+            need_bytes += _anonymous_need_bytes(draft.facts, parsed, draft=True)
+        memory = None
+        if self._factory.choice.kind != "url":  # that server has its memory already, on whatever host
+            memory = preflight.check_memory(
+                model_bytes=sum(facts.size_bytes for facts in both),
+                anonymous_need_bytes=need_bytes,
+                available_bytes=host.available_bytes(),
+                force=self._force,
+            )
         for warning in (*warnings, *filter(None, [memory])):
             self._warn_once(f"{model.facts.path.name}: {warning}")
 
-    def _launch(self, start: Start, argv: tuple[str, ...], model: Model) -> RunningEngine:
+    def _launch(
+        self, start: Start, argv: tuple[str, ...], model: Model, *, to_tokenize: bool = False
+    ) -> RunningEngine:
         name = start.id.replace("/", "_")
-        return self._factory.start(
-            argv,
-            facts=model.facts,
-            log_path=self._logs / f"{next(self._log_numbers):04d}_{name}.log",
-            ready_timeout_s=self._load_deadline_s,
-            trace=True,
-        )
+        with waiting(self._listener, Loading(start.id, model.path.name, model.facts.size_bytes)):
+            return self._factory.start(
+                argv,
+                facts=model.facts,
+                log_path=self._logs / f"{next(self._log_numbers):04d}_{name}.log",
+                ready_timeout_s=self._load_deadline_s,
+                trace=True,
+                to_tokenize=to_tokenize,
+            )
 
     def _warm_up(self, start: Start, server: Server) -> int:
         """Send the warm-up prompt and throw the answer away: a first request is many times slower.
@@ -151,12 +178,15 @@ class Servers:
         begin_s = time.monotonic()
         prompt = server.client.tokenize(self._matrix.warmup, parse_special=False, add_special=True)
         request = CompletionRequest(prompt=prompt, n_predict=WARMUP_TOKENS, temperature=0.0, seed=1)
-        guarded(
-            server.engine,
-            lambda: server.client.completion(request, timeout_s=server.engine.request_timeout_s),
-            no_progress_s=self._matrix.hang_after_s,
-        )
-        server.logs.take()
+        with waiting(self._listener, WarmingUp(start.id)):
+            result = guarded(
+                server.engine,
+                lambda: server.client.completion(request),
+                no_progress_s=self._matrix.hang_after_s,
+                cut=server.client.cut,
+            )
+        said = server.logs.take()
+        server.saw(observe(server.client, result, said.lines if said is not None else None))
         serial = next(self._serials)
         self._on_start(
             ServerStart(
@@ -184,6 +214,8 @@ def compose_argv(
     config: ConfigSpec,
     table_path: Path | None,
     vocabulary: Vocabulary,
+    *,
+    draft_path: str | Path | None = None,
 ) -> tuple[str, ...]:
     """Return llama-server's command line of a model and a config. Raises `EngineError` for wrong flags."""
     return command.server_argv(
@@ -192,18 +224,21 @@ def compose_argv(
         spec_types=config.types,
         config_flags=shlex.split(config.flags),
         table_path=table_path,
+        draft_model=draft_path,
         vocabulary=vocabulary,
     )
 
 
-def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed) -> int:
+def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed, *, draft: bool = False) -> int:
+    """Of the model, or of the draft model, whose context is as long and whose cache has types of its own."""
+    type_k, type_v = ("spec-draft-type-k", "spec-draft-type-v") if draft else ("cache-type-k", "cache-type-v")
     return anonymous_need_bytes(
         facts,
         n_ctx=parsed.get("ctx-size", 0) or facts.n_ctx_train,
-        type_k=parsed.get("cache-type-k", "f16"),
-        type_v=parsed.get("cache-type-v", "f16"),
+        type_k=parsed.get(type_k, "f16"),
+        type_v=parsed.get(type_v, "f16"),
         mmap=parsed.get("load-mode", "auto") in ("auto", "mmap", "mmap+mlock"),
-        mtp="draft-mtp" in parsed.spec_types,
+        mtp="draft-mtp" in parsed.spec_types and not draft,
     )
 
 

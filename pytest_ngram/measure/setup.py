@@ -10,14 +10,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+from msgspec import structs
+
 from pytest_ngram.engine.vocabulary import EmbeddedFlags, Vocabulary
 from pytest_ngram.errors import EngineError, MatrixError, ModelError, OptionError
 from pytest_ngram.matrix.plan import PlannedCell, Start, plan
 from pytest_ngram.matrix.prompts import PromptSet
-from pytest_ngram.matrix.spec import FileSpec, MatrixSpec, ModelSpec, TableSpec
-from pytest_ngram.measure import sources
+from pytest_ngram.matrix.spec import BASELINE, FileSpec, MatrixSpec, SourceSpec, TableSpec
+from pytest_ngram.measure import equal, sources
 from pytest_ngram.measure.models import handbuilt_spec
 from pytest_ngram.measure.servers import compose_argv
+from pytest_ngram.record import Cell
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Setup:
         sha256: of everything that decides what is asked: the matrix and the prompt sets.
         cells: of the profile, in the order in which they run.
         tools: tool schemas by prompt id.
+        equal_configs: groups of config ids that are one configuration to llama.cpp.
     """
 
     matrix: MatrixSpec
@@ -38,6 +43,28 @@ class Setup:
     prompt_sets: Mapping[str, PromptSet]
     tools: Mapping[str, list[dict[str, Any]]]
     cells: tuple[PlannedCell, ...]
+    equal_configs: tuple[tuple[str, ...], ...] = ()
+
+    def equal_lines(self, cells: Iterable[Cell]) -> list[str]:
+        """Say which configs of some cells are one configuration to llama.cpp."""
+        chosen = [(cell.model, cell.config) for cell in cells]
+        return equal.lines(self.matrix, self.equal_configs, chosen)
+
+    def left_out_lines(self) -> list[str]:
+        """Say which models and configs of the matrix the profile leaves to other profiles."""
+        profile = self.matrix.profiles[self.profile]
+        told = (
+            ("models", self.matrix.models, profile.models),
+            ("configs", self.matrix.configs, profile.configs),
+        )
+        left = [
+            (what, [name for name in known if name not in (chosen or known)]) for what, known, chosen in told
+        ]
+        return [
+            f"{what} that profile {self.profile} leaves out: {', '.join(names)}"
+            for what, names in left
+            if names
+        ]
 
     def servers(self) -> list[str]:
         """Return `model/config` of every server of the run, each once, in the matrix's order."""
@@ -46,7 +73,7 @@ class Setup:
             f"{model}/{config}"
             for model in self.matrix.models
             if model in models
-            for config in self.matrix.configs_of(model)
+            for config in self.matrix.configs_of(model, self.profile)
         ]
 
     def start_of(self, name: str) -> Start:
@@ -77,11 +104,12 @@ class Setup:
     def missing_files(self, cells: Iterable[PlannedCell]) -> list[str]:
         """Say which files of some cells are not there, so that it is known before the first is measured."""
         cells = list(cells)
-        wanted: dict[str, FileSpec | ModelSpec] = {}
-        for name in dict.fromkeys(cell.start.model for cell in cells):
-            if self.matrix.models[name].generate is None:
-                wanted[f"models.{name}"] = self.matrix.models[name]
-        for config in dict.fromkeys(cell.start.config for cell in cells):
+        wanted: dict[str, FileSpec | SourceSpec] = {}
+        for name, config in dict.fromkeys((cell.start.model, cell.start.config) for cell in cells):
+            model = self.matrix.models[name]
+            wanted[f"models.{name}"] = model
+            if model.draft is not None and self.matrix.configs[config].needs_draft_model:
+                wanted[f"models.{name}.draft"] = model.draft
             table = self.matrix.configs[config].table
             if table is not None:
                 spec = self.matrix.tables[table]
@@ -111,12 +139,15 @@ def read_setup(
         MatrixError: the matrix or a prompt set is wrong.
         OptionError: no such profile or model.
     """
-    matrix, text = sources.read_matrix(matrix_path)
+    matrix, _text = sources.read_matrix(matrix_path)
     base = matrix_path.parent
     _known("profile", [profile], matrix.profiles, matrix_path)
     _known("model", models, matrix.models, matrix_path)
-    chosen = models or tuple(matrix.models)
-    _check_starts(matrix, chosen, matrix_path.name, vocabulary or EmbeddedFlags())
+    chosen = models or matrix.models_of(profile)
+    _known(f"model of profile {profile!r}:", chosen, dict.fromkeys(matrix.models_of(profile)), matrix_path)
+    _check_comparable(matrix, profile, chosen, matrix_path.name)
+    vocabulary = vocabulary or EmbeddedFlags()
+    _check_starts(matrix, profile, chosen, matrix_path.name, vocabulary)
     prompt_sets = sources.read_prompt_sets(matrix, base)
     _check_warmup(matrix, prompt_sets, matrix_path.name)
     tools: dict[str, list[dict[str, Any]]] = {}
@@ -127,11 +158,12 @@ def read_setup(
     return Setup(
         matrix=matrix,
         base=base,
-        sha256=_digest(text, prompt_sets, tools),
+        sha256=_digest(matrix, prompt_sets, tools),
         profile=profile,
         prompt_sets=prompt_sets,
         tools=tools,
         cells=tuple(cells),
+        equal_configs=equal.equal_configs(matrix, _in_order(matrix, cells), vocabulary),
     )
 
 
@@ -146,16 +178,38 @@ def _known(what: str, names: Sequence[str], known: Mapping[str, object], path: P
             )
 
 
-def _check_starts(matrix: MatrixSpec, models: Sequence[str], file: str, vocabulary: Vocabulary) -> None:
+def _in_order(matrix: MatrixSpec, cells: Iterable[PlannedCell]) -> list[str]:
+    planned = {cell.start.config for cell in cells}
+    return [name for name in matrix.configs if name in planned]
+
+
+def _check_comparable(matrix: MatrixSpec, profile: str, models: Sequence[str], file: str) -> None:
+    """A profile that leaves a model with nothing to compare would measure it for nothing."""
+    for model in models:
+        configs = matrix.configs_of(model)
+        if matrix.configs_of(model, profile) == (BASELINE,) != configs:
+            raise MatrixError(
+                f"{file}: profiles.{profile}.configs: leaves model {model!r} with {BASELINE!r} alone",
+                checked=[f"configs of {model}: {', '.join(configs)}"],
+                fix="add one of them, or choose models: the profile's `models`, or --ngram-models",
+            )
+
+
+def _check_starts(
+    matrix: MatrixSpec, profile: str, models: Sequence[str], file: str, vocabulary: Vocabulary
+) -> None:
     """Compose every command line and every generated model's parameters now, not hours later."""
     for name in models:
         model = matrix.models[name]
-        if model.generate is not None:
-            with _told_of(f"{file}: models.{name}.generate"):
-                handbuilt_spec(model.generate)
-        for config_name in matrix.configs_of(name):
+        for place, source in ((name, model), (f"{name}.draft", model.draft)):
+            if source is not None and source.generate is not None:
+                with _told_of(f"{file}: models.{place}.generate"):
+                    handbuilt_spec(source.generate)
+        for config_name in matrix.configs_of(name, profile):
             with _told_of(f"{file}: models.{name} with configs.{config_name}"):
-                compose_argv(f"{name}.gguf", model, matrix.configs[config_name], None, vocabulary)
+                config = matrix.configs[config_name]
+                draft = "draft.gguf" if config.needs_draft_model else None
+                compose_argv(f"{name}.gguf", model, config, None, vocabulary, draft_path=draft)
 
 
 @contextmanager
@@ -179,8 +233,10 @@ def _check_warmup(matrix: MatrixSpec, prompt_sets: Mapping[str, PromptSet], file
                 )
 
 
-def _digest(text: str, prompt_sets: Mapping[str, PromptSet], tools: Mapping[str, object]) -> str:
-    digest = hashlib.sha256(text.encode())
+def _digest(matrix: MatrixSpec, prompt_sets: Mapping[str, PromptSet], tools: Mapping[str, object]) -> str:
+    """What is expected of a config, and comments, decide nothing of what is asked: a run may learn of it."""
+    models = {name: structs.replace(model, abstains={}) for name, model in matrix.models.items()}
+    digest = hashlib.sha256(msgspec.json.encode(structs.replace(matrix, models=models)))
     digest.update(repr(sorted(prompt_sets.items())).encode())
     digest.update(repr(sorted(tools.items())).encode())
     return digest.hexdigest()

@@ -12,10 +12,11 @@ from pytest_ngram.errors import MatrixError, ModelError, NgramError
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.matrix.names import config_words
 from pytest_ngram.matrix.prompts import PromptSet, decode_prompt_set, decode_tools, tools_of
-from pytest_ngram.matrix.spec import FileSpec, MatrixSpec, ModelSpec
+from pytest_ngram.matrix.spec import FileSpec, MatrixSpec, SourceSpec
+from pytest_ngram.shipped import FOLDER, PACKAGE, shipped
 
 
-def locate(source: FileSpec | ModelSpec, base: Path) -> Path:
+def locate(source: FileSpec | SourceSpec, base: Path) -> Path:
     """Return the file that `path` or `package` names; it need not exist yet for `path`.
 
     Args:
@@ -28,6 +29,8 @@ def locate(source: FileSpec | ModelSpec, base: Path) -> Path:
     if source.path is not None:
         return (base / _expanded(source.path)).resolve()
     package, _, inner = (source.package or "").partition("/")
+    if package == PACKAGE and (own := shipped(inner.removeprefix(f"{FOLDER}/"))).is_file():
+        return own
     spec = _spec(package)
     folders = list(spec.submodule_search_locations or []) if spec else []
     if not folders:
@@ -62,8 +65,17 @@ def _spec(package: str) -> ModuleSpec | None:
         return None
 
 
-def missing(source: FileSpec | ModelSpec, base: Path, place: str) -> str | None:
-    """Return what is to be said of a file that is not there, with its place in the matrix; None if it is."""
+def missing(source: FileSpec | SourceSpec, base: Path, place: str) -> str | None:
+    """Return what is to be said of a file that is not there, with its place in the matrix; None if it is.
+
+    Of several parts the first that is not there is told; what is generated is never missing.
+    """
+    if isinstance(source, SourceSpec):
+        if source.generate is not None:
+            return None
+        if source.parts:
+            said = (missing(part, base, f"{place}.parts[{i}]") for i, part in enumerate(source.parts))
+            return next(filter(None, said), None)
     try:
         path = locate(source, base)
     except ModelError as error:

@@ -4,13 +4,36 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from pytest_ngram.engine import log_reader
+from pytest_ngram.engine.log_reader import RequestLog, TypeStatistics
+from pytest_ngram.record import TypeDrafts
 
 # llama-server prints it after the last step of a request
 _CLOSING = re.compile(rb"\| task (\d+) \|\s+total time =")
+# and this after all that it says of the request; the types' statistics stand in between
+_RELEASED = re.compile(rb"\| task (\d+) \| stop processing")
 _PATIENCE_S = 1.0
+_REST_PATIENCE_S = 0.2
+
+
+@dataclass(frozen=True)
+class Said:
+    """What the log says of one request.
+
+    Args:
+        request: its lines, read.
+        by_type: what each type did, with `accepted` as the statistics have it: a replay's tokens count again.
+            None where no statistics were printed, or an earlier request's are missing.
+        lines: its lines, and those of requests before it that nobody took.
+    """
+
+    request: RequestLog
+    by_type: dict[str, TypeDrafts] | None
+    lines: tuple[str, ...]
 
 
 class RequestLogs:
@@ -25,17 +48,21 @@ class RequestLogs:
         self._path = path
         self._offset = 0
         self._last_task = -1
+        self._statistics: Mapping[str, TypeStatistics] | None = {}
 
-    def take(self) -> log_reader.RequestLog | None:
+    def take(self) -> Said | None:
         """Return what the log says of the newest request; None without a log or without its closing line."""
         deadline_s = time.monotonic() + _PATIENCE_S
-        while self._path is not None and time.monotonic() < deadline_s:
+        while self._path is not None:
             lines = self._lines()
-            tasks = [int(found[1]) for line in lines if (found := _CLOSING.search(line))]
-            if tasks and tasks[-1] > self._last_task:
-                self._last_task = tasks[-1]
-                self._offset += sum(len(line) for line in lines)
-                return self._of_task(lines, tasks[-1])
+            closed = _last_task(_CLOSING, lines)
+            is_new = closed > self._last_task
+            if is_new and _last_task(_RELEASED, lines) >= closed:
+                return self._taken(lines, closed)
+            if is_new:  # a build may say nothing after the closing line
+                deadline_s = min(deadline_s, time.monotonic() + _REST_PATIENCE_S)
+            if time.monotonic() >= deadline_s:
+                return self._taken(lines, closed) if is_new else None
             time.sleep(0.002)
         return None
 
@@ -48,10 +75,41 @@ class RequestLogs:
             text = log.read()
         return text[: text.rfind(b"\n") + 1].splitlines(keepends=True)
 
-    @staticmethod
-    def _of_task(lines: list[bytes], task: int) -> log_reader.RequestLog | None:
-        texts = [line.decode("utf-8", "replace") for line in lines]
+    def _taken(self, lines: list[bytes], task: int) -> Said | None:
+        self._last_task = task
+        self._offset += sum(len(line) for line in lines)
+        texts = tuple(line.decode("utf-8", "replace") for line in lines)
         for request in log_reader.requests(texts):
+            by_type = differences(self._statistics, request.statistics)
+            self._statistics = request.statistics or None
             if request.task == task:
-                return request
+                return Said(request, by_type, texts)
         return None
+
+
+def differences(
+    before: Mapping[str, TypeStatistics] | None, after: Mapping[str, TypeStatistics]
+) -> dict[str, TypeDrafts] | None:
+    """Return what each type did between two readings of its cumulative statistics. Pure.
+
+    Args:
+        before: the reading after the request before; empty for a server's first, None where it is missing.
+        after: the reading after this one; empty where none was printed.
+    """
+    if before is None or not after or not before.keys() <= after.keys():
+        return None
+    found: dict[str, TypeDrafts] = {}
+    for name, now in after.items():
+        then = before.get(name)
+        found[name] = TypeDrafts(
+            calls=now.calls[1] - (then.calls[1] if then else 0),
+            drafts=now.gen_drafts - (then.gen_drafts if then else 0),
+            drafted=now.gen_tokens - (then.gen_tokens if then else 0),
+            accepted=now.acc_tokens - (then.acc_tokens if then else 0),
+        )
+    return found
+
+
+def _last_task(pattern: re.Pattern[bytes], lines: list[bytes]) -> int:
+    tasks = [int(found[1]) for line in lines if (found := pattern.search(line))]
+    return tasks[-1] if tasks else -1

@@ -52,6 +52,18 @@ class Array:
         code = _FORMATS.get(self.kind)
         return [] if code is None else list(struct.unpack(f"<{self.count}{code}", self.raw))
 
+    def texts(self) -> list[bytes]:
+        """Return the items of an array of strings as UTF-8 bytes; an array of anything else gives none."""
+        if self.kind is not GGUFValueType.STRING:
+            return []
+        items: list[bytes] = []
+        at = 0
+        for _ in range(self.count):
+            (length,) = struct.unpack_from("<Q", self.raw, at)
+            at += 8 + length
+            items.append(self.raw[at - length : at])
+        return items
+
 
 @dataclass(frozen=True)
 class TensorInfo:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from pytest_ngram.shipped import shipped
+
 if TYPE_CHECKING:
     from pytest_benchmark.fixture import BenchmarkFixture
 
@@ -24,7 +26,7 @@ CELL = pytest.StashKey["CellRun | RestoredCell"]()
 
 @pytest.fixture(scope="session")
 def ngram_session(request: pytest.FixtureRequest) -> Iterator[Session]:
-    """The matrix, its models and what was measured so far. Made for the other fixtures of this plugin."""
+    """The matrix and what was measured so far: what the other fixtures of this plugin share."""
     session = session_of(request.config)
     yield session
     session.close()
@@ -32,25 +34,25 @@ def ngram_session(request: pytest.FixtureRequest) -> Iterator[Session]:
 
 @pytest.fixture(scope="session")
 def ngram_table(ngram_session: Session) -> Callable[[str, str], LoadedTable]:
-    """Static n-gram tables: call it with a model id and a table id of the matrix.
+    """Static n-gram tables for llama.cpp, built from chats: `ngram_table(model_id, table_id).path`.
 
-    The table is built from its corpus through the model's own `/tokenize`, once, and kept in the cache. The
-    result has `path` (llama.cpp's file, for `-lcs`) and `manifest` (vocabulary, corpus, parameters, counts).
+    The ids are those of the matrix. The table is built from its corpus through the model's own `/tokenize`,
+    once, and kept in the cache; the result's `manifest` has vocabulary, corpus, parameters and counts.
     """
     return ngram_session.table
 
 
 @pytest.fixture(scope="session")
 def prompt_set(ngram_session: Session) -> Callable[[str], PromptSet]:
-    """Prompt sets: call it with a set's id of the matrix; the result has `prompts` and `system`."""
+    """Prompt sets of the matrix: `prompt_set(set_id).prompts`, and `.chat(prompt)` for its messages."""
     return ngram_session.prompt_set
 
 
 @pytest.fixture(scope="session")
 def llama_server(request: pytest.FixtureRequest, ngram_session: Session) -> Iterator[Server | None]:
-    """A running llama.cpp server, warmed up: `url`, and `client` to talk to it.
+    """A running llama.cpp server, `url` and `client`; the test runs once per model and config of the matrix.
 
-    Parametrised by server: a test that asks for it runs once for each model and config of the matrix; choose
+    It is warmed up, and ends with the run. Without a choice all models and configs are taken; choose
     with `@pytest.mark.parametrize("llama_server", ["model/config"], indirect=True)`. Equal neighbours share
     one server. It is None where a resumed journal already holds every cell of the server.
     """
@@ -65,7 +67,7 @@ def llama_server(request: pytest.FixtureRequest, ngram_session: Session) -> Iter
 
 @pytest.fixture(scope="session")
 def ngram_planned(request: pytest.FixtureRequest, ngram_session: Session) -> PlannedCell:
-    """Which cell of the matrix a test measures.
+    """Which cell of the matrix a test measures: ask for `ngram_cell` instead.
 
     It is apart from `ngram_cell` because pytest gives all names of one parametrisation one scope: with a
     narrower one than the server's, every cell would start a server of its own.
@@ -81,7 +83,7 @@ def ngram_cell(
     llama_server: Server | None,
     benchmark: BenchmarkFixture,
 ) -> CellRun | RestoredCell:
-    """One cell of the matrix: `request()` sends a request and moves the clock, `rounds` says how many.
+    """One cell of the matrix to measure: `request()` sends a request, `rounds` says how many.
 
     Use it with `@pytest.mark.benchmark(timer=pytest_ngram.measure.clock.CLOCK)` and
     `benchmark.pedantic(ngram_cell.request, rounds=ngram_cell.rounds)`, as `bench/test_cells.py` does.
@@ -111,9 +113,15 @@ def session_of(config: pytest.Config) -> Session:
     """Return the session's state, made at the first call. Raises `NgramError`."""
     if SESSION not in config.stash:
         from pytest_ngram import options
+        from pytest_ngram.pytest_fixtures.live import listener_of
         from pytest_ngram.session import Session
 
-        config.stash[SESSION] = Session.open(options.read(config), warn=_warner(config))
+        settings = options.read(config)
+        session = Session.open(settings, warn=_warner(config), listener=listener_of(config))
+        config.stash[SESSION] = session
+        config.add_cleanup(session.close)
+        if settings.matrix == shipped("matrix.yaml"):
+            _warner(config)("there is no bench/matrix.yaml, so the plugin's own is used: hand-built models")
     return config.stash[SESSION]
 
 

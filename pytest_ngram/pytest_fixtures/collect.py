@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_ngram.errors import NgramError, OptionError
 from pytest_ngram.pytest_fixtures import session_of
 from pytest_ngram.pytest_fixtures.saving import check_options, guard
+
+if TYPE_CHECKING:
+    from pytest_ngram.session import Session
 
 
 def parametrise(metafunc: pytest.Metafunc) -> None:
@@ -62,6 +66,28 @@ def choose(session: pytest.Session) -> None:
         guard(session, ngram)
 
 
+def keep_budget(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Probe where that is wanted, and deselect the cells that a budget has no time for.
+
+    A budget that cannot be kept is an error of the collection: nothing is measured, and the exit code is 2.
+    """
+    names = [name for item in items if (name := cell_id(item)) is not None]
+    if not names:
+        return
+    ngram = session_of(config)
+    try:
+        kept = ngram.within_budget(names, only_look=config.getoption("collectonly"))
+    except NgramError as error:
+        kept = set()
+        said = f"{type(error).__name__}: {error}"
+        report = pytest.CollectReport("--ngram-budget", "failed", said, [])
+        config.hook.pytest_collectreport(report=report)
+    dropped = [item for item in items if (name := cell_id(item)) is not None and name not in kept]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = [item for item in items if (name := cell_id(item)) is None or name in kept]
+
+
 def report_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[str]:
     """Return what is printed after collection: the order of the configs in each block."""
     if not any(cell_id(item) for item in items):
@@ -69,6 +95,9 @@ def report_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[st
     session = session_of(config)
     lines = [f"ngram: profile {session.setup.profile}, {session.ledger.planned_cells} cells, in this order"]
     lines += [f"  {line}" for line in session.ledger.order]
+    lines += [f"  {line}" for line in _forecast(session)]
+    chosen = [session.cell(name).cell for item in items if (name := cell_id(item)) is not None]
+    lines += [f"  {line}" for line in (*session.setup.left_out_lines(), *session.setup.equal_lines(chosen))]
     lines.append(f"  every cell is kept in {session.ledger.path} as it ends")
     lines += [
         f"  warning: {problem}; cells that need it will be refused" for problem in session.missing_files()
@@ -76,6 +105,14 @@ def report_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[st
     if session.ledger.restored:
         lines.append(f"  {len(session.ledger.restored)} cells are taken from {session.ledger.path}")
     return lines
+
+
+def _forecast(session: Session) -> list[str]:
+    from pytest_ngram.report.forecast import budget_lines, forecast_lines
+
+    foresight = session.foresight
+    chosen = budget_lines(foresight.cut, foresight.budget_s) if foresight.cut and foresight.budget_s else []
+    return [*foresight.notes, *chosen, *forecast_lines(session.estimate)]
 
 
 def cell_id(item: pytest.Item) -> str | None:

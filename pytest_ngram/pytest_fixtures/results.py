@@ -13,10 +13,16 @@ from pytest_ngram.pytest_fixtures.collect import cell_id
 from pytest_ngram.pytest_fixtures.saving import SAVED, Saved
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pytest_ngram.judge.inert import Finding
+    from pytest_ngram.record import Cell, Record
     from pytest_ngram.session import Session
 
 
 TOLD = pytest.StashKey[set[str]]()
+BENCHMARKS = pytest.StashKey[dict["Cell", Any]]()
+WARNINGS = pytest.StashKey[list[str]]()
 _JOURNAL_OPTIONS = ("--ngram-resume", "--ngram-journal")
 
 
@@ -30,12 +36,14 @@ def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     if name is None or not ended or isinstance(error, (KeyboardInterrupt, pytest.exit.Exception)):
         return
     benchmark = getattr(item, "funcargs", {}).get("benchmark")
+    session = session_of(item.config)
+    planned = session.cell(name)
     if isinstance(error, pytest.skip.Exception):
         _leave_out(benchmark)
+        _conclude(item.config, report, *session.left_out(planned))
         return
-    session = session_of(item.config)
     try:
-        session.finish(session.cell(name), item.stash.get(CELL, None), error)
+        session.finish(planned, item.stash.get(CELL, None), error)
     except RecordError as failure:
         item.session.shouldfail = str(failure)
         _fail(report, failure)
@@ -45,9 +53,34 @@ def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         if error is None:
             _fail(report, record.outcome.reason or "")
     elif benchmark is not None:
-        from pytest_ngram.record import to_builtins
+        item.config.stash.setdefault(BENCHMARKS, {})[record.cell] = benchmark
+        _attach(benchmark, record)
+    _conclude(item.config, report, *session.judge(planned))
 
-        benchmark.extra_info["ngram"] = to_builtins(record)
+
+def _attach(benchmark: Any, record: Record) -> None:
+    from pytest_ngram.record import to_builtins
+
+    benchmark.extra_info["ngram"] = to_builtins(record)
+
+
+def _conclude(
+    config: pytest.Config, report: pytest.TestReport, finding: Finding, records: Sequence[Record]
+) -> None:
+    """Take the benchmarks of an inert config out of the results, and fail the last of its tests for it."""
+    if finding.warning is not None:
+        config.stash.setdefault(WARNINGS, []).append(finding.warning)
+    benchmarks = config.stash.get(BENCHMARKS, {})
+    for record in records:
+        benchmark = benchmarks.get(record.cell)
+        if benchmark is not None and record.outcome.status == "ok":
+            _attach(benchmark, record)
+        elif benchmark is not None:
+            _leave_out(benchmark)
+    if finding.outcome is not None and finding.outcome.status != "ok" and not report.failed:
+        cell = records[0].cell
+        which = f"all of {cell.model}/{cell.config} at temperature {cell.temperature:g}"
+        _fail(report, f"{finding.outcome.status}, {which}: {finding.outcome.reason}")
 
 
 def _leave_out(benchmark: Any) -> None:
@@ -96,10 +129,12 @@ def summary(config: pytest.Config) -> list[str]:
 
     ledger = session.ledger
     lines = all_lines(summarise(ledger.records, tuple(session.setup.matrix.configs)))
+    lines += [f"  {line}" for line in session.setup.equal_lines(record.cell for record in ledger.records)]
+    lines += [f"  warning: {warning}" for warning in config.stash.get(WARNINGS, [])]
     failures = failure_lines(ledger.failed())
     if failures:
         lines += ["", "failed:", *(f"  {line}" for line in failures)]
-    return [*lines, "", *_where(config, session)]
+    return [*lines, "", *session.pace.lines(), *_where(config, session)]
 
 
 def _where(config: pytest.Config, session: Session) -> list[str]:
@@ -119,10 +154,17 @@ def _where(config: pytest.Config, session: Session) -> list[str]:
     if not ledger.begun and ledger.resumed_from is None:
         return lines
     missing = ledger.planned_cells - len(ledger.records)
-    failed = sum(1 for _ in ledger.failed())
-    if missing or failed:
+    failed = [record.outcome.status for record in ledger.failed()]
+    inert = failed.count("inert")
+    if missing or len(failed) > inert:
         lines += [
-            f"{missing} not measured, {failed} failed; to measure them now:",
+            f"{missing} not measured, {len(failed) - inert} failed; to measure them now:",
+            f"  {_again(config, session)}",
+        ]
+    if inert:
+        lines += [
+            f"{inert} inert, which measuring again will not change: give the type other flags or prompts;",
+            "or, if no draft is expected, say so in the matrix (`abstains` of the model), and then:",
             f"  {_again(config, session)}",
         ]
     return lines

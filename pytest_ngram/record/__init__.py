@@ -20,6 +20,7 @@ from pytest_ngram.record.types import (
     ServerStart,
     Status,
     Table,
+    TypeDrafts,
 )
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "ServerStart",
     "Status",
     "Table",
+    "TypeDrafts",
     "from_builtins",
     "from_json",
     "pack_tokens",

@@ -56,12 +56,27 @@ class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     capabilities: dict[str, bool]
 
 
+class TypeDrafts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What one type of a config did in a request.
+
+    `calls` is how often it was asked for a draft: a type of a stack is asked only where those before it in
+    llama.cpp's own order gave none. `drafts` is how often it gave one; `drafted` and `accepted` count tokens.
+    """
+
+    calls: int
+    drafts: int
+    drafted: int
+    accepted: int | None
+
+
 class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One request. Times are what the server reports, in milliseconds; `wall_s` is the client's own clock.
 
     `tokens` is the packed list of generated ids (`record.packing`). `drafted` and `accepted` count tokens.
     `steps` counts decodes of the target after the prompt (plain + verify + replay), `verify_steps` those
-    with a draft. `n_decode` is the server's own count of decodes, the prompt's included.
+    with a draft. `n_decode` is the server's own count of decodes, the prompt's included. `by_type` goes
+    by the names of `--spec-type`: the types' `drafted` add up to the round's, their `drafts` to
+    `verify_steps`. It is null where no log tells, and absent from records written before it was known.
     """
 
     status: Status
@@ -81,6 +96,7 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     accepted_per_pos: tuple[int, ...] | None
     n_decode: int | None
     stop: str | None
+    by_type: dict[str, TypeDrafts] | None = None
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,9 +148,11 @@ class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How the cell ended. `reason` is null where `status` is `ok`; `log_tail` is empty where no log helps.
+    """How the cell ended. `log_tail` is empty where no log helps.
 
-    `error` is a fault of a test or of this program, `crash` one of the engine.
+    `error` is a fault of a test or of this program, `crash` one of the engine. `inert`: the cell was
+    measured, but a type of its config drafted nothing in the whole run. `reason` is null where `status` is
+    `ok`, unless that was expected of its config (`abstains` of the matrix): then it says so.
     """
 
     status: Status
@@ -143,7 +161,10 @@ class Outcome(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """All that is known of one cell. What is unknown is null, never 0."""
+    """All that is known of one cell. What is unknown is null, never 0.
+
+    `draft_model` is the second model that `-md` named; null for configs that draft without one.
+    """
 
     schema: int = SCHEMA
     cell: Cell
@@ -154,6 +175,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     memory: Memory | None
     host: Host | None
     table: Table | None
+    draft_model: Model | None = None
     outcome: Outcome
 
 

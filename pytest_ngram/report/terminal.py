@@ -39,19 +39,35 @@ def table_lines(summary: ModelSummary) -> list[str]:
 
 def failure_lines(records: Iterable[Record]) -> list[str]:
     """Return one line per distinct failure: its outcome, its cells, and the first line of the reason."""
-    grouped: dict[tuple[str, str], list[str]] = {}
+    grouped: dict[tuple[str, str, str], list[str]] = {}
     for record in records:
-        reason = (record.outcome.reason or "").splitlines()
-        cell = record.cell
-        name = f"{cell.model}/{cell.config}/{cell.prompt}/t{cell.temperature:g}/b{cell.block}"
-        name += f"/{cell.pass_}" if cell.config == BASELINE else ""
-        grouped.setdefault((record.outcome.status, reason[0] if reason else "no reason known"), []).append(
-            name
+        status = record.outcome.status
+        reason = (record.outcome.reason or "no reason known").splitlines()[0]
+        # a config is inert, not a cell
+        whole = (
+            f"{_config_of(record)} at temperature {record.cell.temperature:g}" if status == "inert" else ""
         )
+        grouped.setdefault((status, reason, whole), []).append(_name(record))
     return [
-        f"{status}: {names[0]}{f' and {len(names) - 1} more' if len(names) > 1 else ''}: {reason}"
-        for (status, reason), names in grouped.items()
+        f"{status}: {whole or names[0]}{_more(names, whole=bool(whole))}: {reason}"
+        for (status, reason, whole), names in grouped.items()
     ]
+
+
+def _config_of(record: Record) -> str:
+    return f"{record.cell.model}/{record.cell.config}"
+
+
+def _name(record: Record) -> str:
+    cell = record.cell
+    name = f"{_config_of(record)}/{cell.prompt}/t{cell.temperature:g}/b{cell.block}"
+    return f"{name}/{cell.pass_}" if cell.config == BASELINE else name
+
+
+def _more(names: Sequence[str], *, whole: bool) -> str:
+    if whole:
+        return f", {_counted(len(names), 'cell')}"
+    return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
 def _title(summary: ModelSummary) -> str:
@@ -75,6 +91,7 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
         for row in summary.rows
         if 0 < row.prompts < summary.prompts
     ]
+    notes += [f"{row.config}: {row.abstained}" for row in summary.rows if row.abstained]
     if summary.contended:
         cells = _counted(summary.contended, "cell")
         notes.append(f"{cells} ran while tasks waited for cores: something else was busy")
@@ -97,7 +114,7 @@ def _cells(row: Row, has_baseline: bool, noise: float | None) -> tuple[str, ...]
         UNKNOWN if row.tokens_per_step is None else f"{row.tokens_per_step:.2f}",
         _number(row.pp),
         UNKNOWN if row.rss_mb is None else f"{row.rss_mb:.0f}",
-        f"{ok} ok{failed}",
+        f"{ok} ok{failed}{', inert as expected' if row.abstained else ''}",
     )
 
 

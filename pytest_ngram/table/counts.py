@@ -139,16 +139,27 @@ def merge(left: Counts, right: Counts) -> Counts:
     return _unpack(_merge_runs(_pack(left), _pack(right)))
 
 
-def prune(counts: Counts, *, top_k: int, min_count: int, min_share: float) -> Counts:
-    """Keep the continuations of each key that are worth their 8 bytes.
+def prune(
+    counts: Counts,
+    *,
+    top_k: int,
+    min_count: int,
+    min_share: float,
+    min_total: int = 1,
+    min_top_share: float = 0.0,
+) -> Counts:
+    """Keep the continuations of each key that are worth their 8 bytes, of the keys that are worth their 20.
 
-    A pair stays if its count is at least `min_count`, if it is at least `min_share` of all that followed
-    its key (before pruning), and if it is among the `top_k` most frequent of those; of equal counts the
-    smaller token id stays. A key without pairs is gone.
+    A key stays if its counts sum to at least `min_total` and its most frequent continuation is at least
+    `min_top_share` of them. Of such a key a pair stays if its count is at least `min_count`, if it is at
+    least `min_share` of all that followed the key, and if it is among the `top_k` most frequent of those; of
+    equal counts the smaller token id stays. Sums and shares are those before pruning. A key without pairs is
+    gone.
 
     With `top_k` 2, `min_count` 2, `min_share` 0.2, the key (1 2) followed by 3 five times, by 4 and 5 twice
     each and by 6 once, ten in all: 6 fails `min_count`; 3, 4 and 5 pass with shares 0.5, 0.2 and 0.2; of 4
-    and 5, equal, 4 stays. What is left is (1 2)→3: 5, (1 2)→4: 2.
+    and 5, equal, 4 stays. What is left is (1 2)→3: 5, (1 2)→4: 2. A `min_total` of 11, or a `min_top_share`
+    above 0.5, would leave nothing of the key.
 
     Pruning drops the tail that llama.cpp would have divided by: the share of 3 was 5 of 10 and is 5 of 7.
     `drafting_keys` before and after tells which keys draft only because of that.
@@ -157,11 +168,14 @@ def prune(counts: Counts, *, top_k: int, min_count: int, min_share: float) -> Co
         top_k: pairs of a key, at least 1.
         min_count: at least 1, which keeps all.
         min_share: 0 to 1; 0 keeps all.
+        min_total: at least 1, which keeps all.
+        min_top_share: 0 to 1; 0 keeps all.
     """
     if not counts.pairs:
         return counts
-    total = _key_totals(counts)
-    kept = counts.where((counts.count >= min_count) & (counts.count / total >= min_share))
+    total, top = _key_totals(counts), _key_tops(counts)
+    worth = (total >= min_total) & (top / total >= min_top_share)
+    kept = counts.where(worth & (counts.count >= min_count) & (counts.count / total >= min_share))
     starts = kept.key_starts()
     key = np.repeat(np.arange(len(starts)), np.diff(starts, append=kept.pairs))
     by_rank = np.lexsort((kept.third, -kept.count, key))
@@ -177,6 +191,13 @@ def _key_totals(counts: Counts) -> Longs:
     starts = counts.key_starts()
     totals: Longs = np.add.reduceat(counts.count, starts)
     return np.repeat(totals, np.diff(starts, append=counts.pairs))
+
+
+def _key_tops(counts: Counts) -> Longs:
+    """For each row the largest count of its key: int64 of shape (pairs,)."""
+    starts = counts.key_starts()
+    tops: Longs = np.maximum.reduceat(counts.count, starts)
+    return np.repeat(tops, np.diff(starts, append=counts.pairs))
 
 
 def count_cap_for(context_tokens: int) -> int:
@@ -214,7 +235,7 @@ def cap_counts(counts: Counts, cap: int) -> Capped:
     if not len(starts):
         return Capped(counts, 0)
     largest = np.maximum.reduceat(counts.count, starts)
-    top = np.repeat(largest, np.diff(starts, append=counts.pairs))
+    top = _key_tops(counts)
     scaled = np.maximum(1, counts.count * cap // np.maximum(top, 1))
     count = np.where(top > cap, scaled, counts.count)
     capped_keys = int(np.count_nonzero(largest > cap))

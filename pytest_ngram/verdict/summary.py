@@ -34,7 +34,7 @@ class Row(msgspec.Struct, frozen=True):
     """One config of one model. Speeds in tokens/s, `change` as a ratio − 1, shares from 0 to 1, MiB.
 
     `prompts` of the model's prompts entered, and `prompts_of_change` into the change; `failed` counts cells
-    by outcome.
+    by outcome. `abstained` says why a config drafted nothing where that was expected of it.
     """
 
     config: str
@@ -49,6 +49,7 @@ class Row(msgspec.Struct, frozen=True):
     failed: dict[str, int]
     prompts: int
     prompts_of_change: int
+    abstained: str | None = None
 
 
 class ModelSummary(msgspec.Struct, frozen=True):
@@ -135,6 +136,7 @@ def _row(config: str, records: Sequence[Record], baseline: Sequence[Record]) -> 
         failed=dict(failed),
         prompts=len({prompt for prompt, _block in own}),
         prompts_of_change=len({prompt for prompt, _block in both}),
+        abstained=next((r.outcome.reason for r in records if r.outcome.status == "ok"), None),
     )
 
 

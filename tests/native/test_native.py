@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -10,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from pytest_ngram.engine import capabilities, listening, process, url
+from pytest_ngram.engine import capabilities, compare, listening, process, url
 from pytest_ngram.engine.binary import BinaryProcess
 from pytest_ngram.engine.build import OF_FLAGS, OF_REQUESTS
 from pytest_ngram.engine.client import Client, CompletionRequest
@@ -81,6 +82,41 @@ def test_flags_that_the_embedded_engine_lacks(start_native: Starter) -> None:
     assert psutil.Process(server.pid).cmdline()[-4:] == ["--n-cpu-moe", "999", "-ngl", "0"]
 
 
+def test_experts_are_kept_where_the_embedded_engine_keeps_them(
+    start_native: Starter, model_path: Path, tmp_path: Path
+) -> None:
+    """--n-cpu-moe, --cpu-moe and --override-tensor name the same tensors in both kinds of engine."""
+    for flags in (("--n-cpu-moe", "2"), ("--cpu-moe",), ("-ot", "attn_q=CPU,ffn_up_exps=CPU")):
+        native = start_native("-lv", "5", *flags)
+        argv = server_argv(model_path, model_flags=["-t", "1"], config_flags=["-lv", "5", *flags])
+        with process.start(argv, log_path=tmp_path / "embedded.log") as embedded:
+            theirs, ours = (overridden(server.log_path) for server in (native, embedded))
+        assert theirs == ours != []
+
+
+def overridden(log_path: Path) -> list[str]:
+    text = log_path.read_text(encoding="utf-8", errors="replace")
+    return re.findall(r"tensor (\S+) \(.*\) buffer type overridden to", text)
+
+
+def test_older_names_of_a_load_mode(start_native: Starter) -> None:
+    """A build without --no-mmap is said to have another name for it."""
+    with pytest.raises(EngineError, match="--no-mmap is not offered") as caught:
+        start_native("--no-mmap")
+    assert "--load-mode none" in caught.value.fix
+    with pytest.raises(EngineError, match="write --load-mode mlock for both"):
+        start_native("--no-mmap", "--mlock")
+
+
+def test_flags_of_a_host_owner(start_native: Starter) -> None:
+    """A command line of an owner of a large model is taken whole, and each flag is what the log says."""
+    line = "-ngl 99 --n-cpu-moe 999 -fa on -ctk q8_0 -ctv q8_0 -ub 256 -b 1024 --load-mode mlock"
+    text = start_native(*line.split(), "-lv", "5").log_path.read_text(errors="replace")
+    sizes = ("n_ubatch              = 256", "n_batch               = 1024", "K (q8_0)", "V (q8_0)")
+    for said in (*sizes, "buffer type overridden to CPU", "flash_attn            = enabled"):
+        assert said in text
+
+
 def test_quiet_server_is_found_by_its_socket(start_native: Starter) -> None:
     """At -lv 0 the log does not say where it listens; its socket does."""
     server = start_native("-lv", "0")
@@ -115,7 +151,7 @@ def test_url_of_a_native_server(start_native: Starter, model_path: Path) -> None
     server = start_native(spec="draft-mtp")
     seen = url.connect(server.url).seen
     assert seen.spec_types == ("draft-mtp",)
-    url.check_start(server_argv(model_path, spec_types=["draft-mtp"]), seen)
+    compare.check_start(server_argv(model_path, spec_types=["draft-mtp"]), seen)
 
 
 PARENT = """

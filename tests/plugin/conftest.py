@@ -27,13 +27,19 @@ prompt_sets:
 profiles:
   smoke: {blocks: 1, n_predict: 48}
 """
+# What the hand-built model says after the last two words of the first prompt begins with those before them,
+# so that ngram-cache has something to draft; it learns only from a prompt longer than all that came before.
+SAID = (
+    "time with fast more test often answer after before large where without because test under of with token "
+    "layer small time reject than less"
+)
 PROMPTS = """
 set: words
 system: ""
 prompts:
-  - {id: word-en, kind: en, messages: [{role: user, content: " model token"}]}
+  - {id: word-en, kind: en, messages: [{role: user, content: " SAID model token"}]}
   - {id: word-ru, kind: ru, messages: [{role: user, content: " модель токен"}]}
-"""
+""".replace("SAID", SAID)
 
 
 class Project:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,7 +17,6 @@ from pytest_ngram.record import from_builtins, run_from_builtins
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from conftest import Project
 
@@ -53,6 +54,14 @@ def test_cells_run_on_a_binary(project: Project, program: Path) -> None:
     assert all(record.rounds[0].drafted > 0 for record in records if record.cell.config == "mtp1")
 
 
+def test_a_path_behind_a_space_moves_nothing(project: Project, program: Path) -> None:
+    """Without an ini file pytest takes it for a place of tests; matrix and journal stay the project's."""
+    assert not program.is_relative_to(project.path)
+    (record,) = records_of(project.measure("-k", "mtp1 and word-en", "--llama-server", str(program)))
+    assert record.cell.model == "tiny"
+    assert project.journal.is_file()
+
+
 @pytest.mark.parametrize("where", ["environment", "ini"])
 def test_the_engine_can_be_named_elsewhere(
     project: Project, program: Path, monkeypatch: pytest.MonkeyPatch, where: str
@@ -75,6 +84,76 @@ def test_a_server_at_a_url_is_measured_as_it_is(project: Project, running: str) 
     assert {record.cell.config for record in failed} == {"mtp1"}
     assert {record.outcome.status for record in failed} == {"refused"}
     assert "draft-mtp" in str(failed[0].outcome.reason)
+
+
+@pytest.fixture
+def drafting(tmp_path: Path) -> Iterator[str]:
+    """The URL of a server that somebody else started with MTP, two tokens a draft."""
+    model = generate(HandBuiltSpec(target=0.7), cache_folder() / "models")
+    argv = server_argv(
+        model, model_flags=["-t", "1"], spec_types=["draft-mtp"], config_flags=["--spec-draft-n-max", "2"]
+    )
+    with process.start(argv, log_path=tmp_path / "other.log") as server:
+        yield server.url
+
+
+def test_what_a_server_does_not_tell_can_be_told(project: Project, drafting: str) -> None:
+    """n_max stands in no answer: it is refused as unknown, taken at the user's word, and recorded."""
+    project.edit("--spec-draft-n-max 1", "--spec-draft-n-max 2")
+    options = ("-k", "mtp1", f"--llama-server={drafting}")
+    (failed, _) = run_from_builtins(project.measure(*options, exit_code=1)["ngram"]).failed_cells
+    assert "no answer of the server tells" in str(failed.outcome.reason)
+    assert "--llama-server-flags" in str(failed.outcome.reason)
+    told = "--llama-server-flags=-t 1 --spec-draft-n-max 2"
+    records = records_of(project.measure(*options, told))
+    assert len(records) == 2
+    assert all(record.engine.argv[-2:] == ("--spec-draft-n-max", "2") for record in records)
+    assert all(record.rounds[0].drafted > 0 for record in records)
+    (failed, _) = run_from_builtins(
+        project.measure(*options, "--llama-server-flags=--spec-draft-n-max 3", exit_code=1)["ngram"]
+    ).failed_cells
+    assert "--spec-draft-n-max 3 is said to be set" in str(failed.outcome.reason)
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["--llama-server-flags=-t 1"], "*is for a server at a URL*"),
+        (["--llama-server=http://127.0.0.1:9", "--llama-server-flags=-a 'x"], "*cannot be read*quotation*"),
+    ],
+)
+def test_flags_that_say_nothing_are_refused(project: Project, options: list[str], said: str) -> None:
+    """Flags of a server that is started here belong into the matrix; an open quote is told."""
+    result = project.run("-k", "mtp1", *options)
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([said])
+
+
+def test_key_of_a_server_stays_secret(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server with an API key is measured by the key of the environment, which is written nowhere."""
+    model = generate(HandBuiltSpec(target=0.7), cache_folder() / "models")
+    script = Path(__file__).parents[1] / "process" / "keyed_server.py"
+    argv = server_argv(model, model_flags=["-t", "1"])
+    monkeypatch.setenv("LLAMA_API_KEY", "s3cret")
+    command = [sys.executable, str(script), "s3cret", *argv]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        try:
+            assert running.stdout is not None
+            named = f"--llama-server={running.stdout.readline().strip()}"
+            data = project.measure("-k", "none", named, "--log-level=DEBUG")
+            monkeypatch.setenv("LLAMA_API_KEY", "0ther-s3cret")
+            refused = project.run("-k", "none", named, "--showlocals", "-vv", "--log-level=DEBUG")
+        finally:
+            running.kill()
+    assert len(records_of(data)) == 4
+    assert refused.ret == 1
+    refused.stdout.fnmatch_lines(["*set the key that the server was started with*"])
+    written = [path for path in project.path.rglob("*") if path.is_file()]
+    assert project.path / "run.json" in written
+    assert not [path for path in written if b"s3cret" in path.read_bytes()]
+    assert "s3cret" not in refused.stdout.str() + refused.stderr.str()
 
 
 @pytest.mark.parametrize("named", ["/nowhere/llama-server", "no-such-program", "http://127.0.0.1:9"])

@@ -76,3 +76,27 @@ def test_a_table_can_be_had_without_a_cell(project: Project) -> None:
         """
     )
     project.pytester.runpytest_subprocess("test_own.py").assert_outcomes(passed=1)
+
+
+def test_a_matrix_that_is_named_is_not_replaced(project: Project) -> None:
+    """The plugin's own matrix is for projects without one: a name that leads nowhere stays an error."""
+    project.pytester.makeini("[pytest]\nngram_matrix = nowhere.yaml\n")
+    project.pytester.makepyfile(test_own="def test_it(prompt_set): prompt_set('instrument')")
+    result = project.pytester.runpytest_subprocess("test_own.py")
+    result.assert_outcomes(errors=1)
+    result.stdout.fnmatch_lines(["*the matrix cannot be read: No such file or directory*"])
+
+
+def test_the_plugins_own_matrix_is_said(project: Project) -> None:
+    """Without a matrix it is used and said, once; with one, nothing is said."""
+    code = "def test_it(prompt_set): assert prompt_set('{}').prompts\n\ndef test_again(prompt_set): pass"
+    told = "there is no bench/matrix.yaml"
+    project.pytester.makepyfile(test_own=code.format("words"))
+    result = project.pytester.runpytest_subprocess("test_own.py")
+    result.assert_outcomes(passed=2)
+    assert told not in result.stdout.str()
+    project.matrix.unlink()
+    project.pytester.makepyfile(test_own=code.format("instrument"))
+    result = project.pytester.runpytest_subprocess("test_own.py")
+    result.assert_outcomes(passed=2)
+    assert result.stdout.str().count(told) == 1

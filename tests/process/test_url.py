@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
-from pytest_ngram.engine import process, url
+from pytest_ngram.engine import compare, process, url
 from pytest_ngram.engine.client import Client, CompletionRequest
 from pytest_ngram.engine.command import server_argv
+from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.process import EngineProcess
+from pytest_ngram.engine.select import choose
 from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.models.gguf_file import inspect
@@ -34,7 +39,7 @@ def test_plain_server_suits_a_plain_config(embedded: EngineProcess, model_path: 
     assert (seen.metrics, seen.slots, seen.build) == (True, True, None)
     assert (seen.n_vocab, seen.tensor_bytes) == (facts.n_vocab, facts.tensor_bytes)
     argv = server_argv(model_path, model_flags=["-t", "1"])
-    unseen = url.check_start(argv, seen, n_vocab=facts.n_vocab, tensor_bytes=facts.tensor_bytes)
+    unseen = compare.check_start(argv, seen, n_vocab=facts.n_vocab, tensor_bytes=facts.tensor_bytes)
     assert "-t 1" in unseen
     assert engine.describe().kind == "url"
 
@@ -44,10 +49,10 @@ def test_types_of_a_drafting_server_are_seen(start_embedded: Starter, model_path
     server = start_embedded(spec="draft-mtp,ngram-simple")
     engine = url.connect(server.url)
     assert set(engine.seen.spec_types or ()) == {"draft-mtp", "ngram-simple"}
-    url.check_start(server_argv(model_path, spec_types=["ngram-simple", "draft-mtp"]), engine.seen)
+    compare.check_start(server_argv(model_path, spec_types=["ngram-simple", "draft-mtp"]), engine.seen)
     for types in ([], ["draft-mtp"]):
         with pytest.raises(EngineError, match="not the one that this config needs"):
-            url.check_start(server_argv(model_path, spec_types=types), engine.seen)
+            compare.check_start(server_argv(model_path, spec_types=types), engine.seen)
 
 
 def test_closed_endpoints_are_seen(start_embedded: Starter, model_path: Path) -> None:
@@ -59,7 +64,7 @@ def test_closed_endpoints_are_seen(start_embedded: Starter, model_path: Path) ->
         seen = url.connect(closed.url).seen
     assert (seen.metrics, seen.slots) == (False, False)
     with pytest.raises(EngineError) as caught:
-        url.check_start(server_argv(model_path), seen)
+        compare.check_start(server_argv(model_path), seen)
     assert "start the server with --metrics" in " ".join(caught.value.checked)
 
 
@@ -70,28 +75,118 @@ def test_nothing_is_ended(start_embedded: Starter) -> None:
     engine.kill()
     engine.stop()
     with Client(engine.url) as client:
-        assert len(client.completion(REQUEST, timeout_s=engine.request_timeout_s).tokens) == 4
+        assert len(client.completion(REQUEST).tokens) == 4
     assert server.alive()
 
 
-def test_frozen_server_ends_a_request_by_its_timeout(start_embedded: Starter) -> None:
-    """A server that hangs cannot be killed from here: the request ends by its own time limit, as `hang`."""
+def test_request_to_a_frozen_server_is_cut(start_embedded: Starter) -> None:
+    """A server that hangs is not ours to kill: the request ends, as `hang`, and the server is left alone."""
     server = start_embedded()
-    engine = url.connect(server.url, request_timeout_s=1.5)
+    engine = url.connect(server.url)
     os.kill(server.pid, signal.SIGSTOP)
     try:
-        with Client(engine.url) as client, pytest.raises(EngineError) as caught:
+        with Client(engine.url) as client, pytest.raises(EngineError, match="no progress") as caught:
             guarded(
                 engine,
-                lambda: client.completion(REQUEST, timeout_s=engine.request_timeout_s),
+                lambda: client.completion(REQUEST),
                 no_progress_s=0.5,
                 first_poll_s=0.1,
                 poll_s=0.2,
+                cut=client.cut,
             )
     finally:
         os.kill(server.pid, signal.SIGCONT)
     assert caught.value.outcome == "hang"
     assert server.alive()
+    with Client(engine.url) as client:
+        assert len(client.completion(REQUEST).tokens) == 4
+
+
+def test_frozen_server_is_no_other_server(start_embedded: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When it is asked for, a server that does not answer is a hang, and one that is gone a crash."""
+    server = start_embedded()
+    engine = url.connect(server.url)
+    monkeypatch.setattr(url, "_PATIENCE_S", 0.3)
+    os.kill(server.pid, signal.SIGSTOP)
+    with pytest.raises(EngineError) as caught:
+        engine.replaced(None)
+    assert caught.value.outcome == "hang"
+    os.kill(server.pid, signal.SIGCONT)
+    assert engine.replaced(None) is False
+    server.stop()
+    with pytest.raises(EngineError, match="does not answer any more") as caught:
+        engine.replaced(None)
+    assert caught.value.outcome == "crash"
+
+
+def test_restarted_server_is_noticed(start_embedded: Starter, model_path: Path, tmp_path: Path) -> None:
+    """Another server at the same address has generated less than the one that was measured before."""
+    server = start_embedded()
+    engine = url.connect(server.url)
+    with Client(engine.url) as client:
+        client.completion(REQUEST)
+    assert engine.replaced(4) is False
+    server.stop()
+    argv = [*server.argv[: server.argv.index("--port")], "--port", str(urlsplit(server.url).port)]
+    with process.start(argv, log_path=tmp_path / "second.log"):
+        assert engine.replaced(4) is True
+        assert engine.replaced(0) is False
+
+
+@pytest.fixture
+def keyed(model_path: Path) -> Iterator[str]:
+    """The address of a server that wants the key `s3cret`."""
+    argv = server_argv(model_path, model_flags=["-t", "1"])
+    command = [sys.executable, str(Path(__file__).with_name("keyed_server.py")), "s3cret", *argv]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as running:
+        assert running.stdout is not None
+        yield running.stdout.readline().strip()
+        running.kill()
+
+
+def test_key_opens_a_server(
+    keyed: str, model_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key of the environment is sent with every request; the watchdog asks with it too."""
+    monkeypatch.setenv("PYTEST_NGRAM_API_KEY", "s3cret")
+    argv = server_argv(model_path)
+    engine = Factory(choose(keyed)).start(argv, log_path=tmp_path / "none.log", facts=inspect(model_path))
+    seen: list[object] = []
+    long = CompletionRequest(
+        prompt=(300, 301), n_predict=900, temperature=0, seed=1, extra={"ignore_eos": True}
+    )
+    with Client(engine.url, key=engine.key) as client:
+        guarded(
+            engine, lambda: client.completion(long), first_poll_s=0.01, poll_s=0.01, on_progress=seen.append
+        )
+    assert seen
+    assert "s3cret" not in repr(engine) + str(engine.describe())
+
+
+@pytest.mark.parametrize("key", [None, "wr0ng"])
+def test_missing_or_wrong_key_is_said(
+    keyed: str, tmp_path: Path, model_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None
+) -> None:
+    """Without its key a server is refused, with the variable to set; a wrong key is not shown."""
+    monkeypatch.delenv("PYTEST_NGRAM_API_KEY", raising=False)
+    if key is not None:
+        monkeypatch.setenv("PYTEST_NGRAM_API_KEY", key)
+    with pytest.raises(EngineError, match="PYTEST_NGRAM_API_KEY") as caught:
+        Factory(choose(keyed)).start(server_argv(model_path), log_path=tmp_path / "none.log")
+    assert caught.value.outcome == "refused"
+    assert "wr0ng" not in str(caught.value)
+
+
+def test_drafting_server_tokenizes(start_embedded: Starter, model_path: Path, tmp_path: Path) -> None:
+    """A corpus is tokenized by a server that drafts, though no plain config may be measured on it."""
+    server = start_embedded(spec="draft-mtp")
+    factory = Factory(choose(server.url))
+    argv, facts, log_path = server_argv(model_path), inspect(model_path), tmp_path / "none.log"
+    with pytest.raises(EngineError, match="no speculation is wanted"):
+        factory.start(argv, log_path=log_path, facts=facts)
+    engine = factory.start(argv, log_path=log_path, facts=facts, to_tokenize=True)
+    with Client(engine.url) as client:
+        assert client.tokenize("the model", parse_special=False, add_special=False)
 
 
 def test_dead_server_is_a_crash(start_embedded: Starter) -> None:
@@ -100,7 +195,7 @@ def test_dead_server_is_a_crash(start_embedded: Starter) -> None:
     engine = url.connect(server.url)
     server.stop()
     with Client(engine.url) as client, pytest.raises(EngineError, match="did not answer") as caught:
-        guarded(engine, lambda: client.completion(REQUEST, timeout_s=5))
+        guarded(engine, lambda: client.completion(REQUEST))
     assert caught.value.outcome == "crash"
 
 
@@ -132,7 +227,7 @@ class Other(BaseHTTPRequestHandler):
     [
         (503, "hang", "not ready in time"),
         (404, "refused", "no llama-server answers"),
-        (200, "refused", "cannot read"),
+        (200, "refused", "not Prometheus text"),
     ],
 )
 def test_what_is_no_ready_server(status: int, outcome: str, said: str) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from pytest_ngram.engine import exits
+from pytest_ngram.engine import exits, watchdog
 from pytest_ngram.engine.client import Client, CompletionRequest, CompletionResult, Slot
 from pytest_ngram.engine.process import EngineProcess
 from pytest_ngram.engine.watchdog import Progress, guarded
@@ -120,3 +120,14 @@ def test_stopped_embedded_server_is_a_hang(start_embedded: Starter) -> None:
     with pytest.raises(EngineError, match="no progress") as caught:
         guarded(server, request, no_progress_s=1.0, first_poll_s=0.1, poll_s=0.2)
     assert caught.value.outcome == "hang"
+
+
+def test_answer_on_its_way_is_no_hang(start_faulty: Starter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A server that has finished counts nothing any more: the moment before its answer is no hang."""
+    server = start_faulty("slow")
+    idle = (Slot(id=0, is_processing=False, n_decoded=0, n_prompt_tokens_processed=0),)
+    monkeypatch.setattr(Client, "slots", lambda client: idle)
+    monkeypatch.setattr(watchdog, "_ANSWER_S", 30.0)
+    result = guarded(server, ask(server), no_progress_s=2.3, first_poll_s=2.3, poll_s=0.1)
+    assert result.tokens == (1, 2)
+    assert server.alive()

@@ -147,7 +147,14 @@ class _Tokens:
 
 def _make(corpus: Corpus, tokens: _Tokens, vocab_sha256: str, params: TableParams) -> tuple[bytes, Manifest]:
     counted = count_bigrams(tokens)
-    pruned = prune(counted, top_k=params.top_k, min_count=params.min_count, min_share=params.min_share)
+    pruned = prune(
+        counted,
+        top_k=params.top_k,
+        min_count=params.min_count,
+        min_share=params.min_share,
+        min_total=params.min_total,
+        min_top_share=params.min_top_share,
+    )
     if not pruned.pairs:
         raise _nothing_to_write(corpus, tokens.tokens, counted, params)
     kept, capped_keys = cap_counts(pruned, params.count_cap)
@@ -184,7 +191,8 @@ def _nothing_to_write(corpus: Corpus, tokens: int, counted: Counts, params: Tabl
         f"no pair of the corpus {corpus.report.name} is left to write",
         checked=[
             f"{corpus.report.messages} messages, {tokens} tokens, {counted.keys} keys, {counted.pairs} pairs",
-            f"min_count {params.min_count}, min_share {params.min_share}, top_k {params.top_k}",
+            f"min_count {params.min_count}, min_share {params.min_share}, top_k {params.top_k}, "
+            f"min_total {params.min_total}, min_top_share {params.min_top_share}",
         ],
-        fix="take a larger corpus, or lower min_count or min_share",
+        fix="take a larger corpus, or lower what it is pruned by",
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from pytest_ngram.matrix.spec import TableSpec
 from pytest_ngram.measure import sources
+from pytest_ngram.measure.events import SILENT, Building, Listener, waiting
 from pytest_ngram.measure.models import Model, Models
 from pytest_ngram.measure.server import Server
 from pytest_ngram.measure.servers import Servers
@@ -25,16 +27,25 @@ class Tables:
         servers: starts a server to tokenize with, if a table has to be built.
         cache: the folder of built tables.
         warn: called with what a ready table's check could not make sure of.
+        listener: hears of each table that is built.
     """
 
     def __init__(
-        self, setup: Setup, models: Models, servers: Servers, cache: Path, warn: Callable[[str], None]
+        self,
+        setup: Setup,
+        models: Models,
+        servers: Servers,
+        cache: Path,
+        *,
+        warn: Callable[[str], None],
+        listener: Listener = SILENT,
     ) -> None:
         self._setup = setup
         self._models = models
         self._servers = servers
         self._cache = cache
         self._warn = warn
+        self._listener = listener
         self._loaded: dict[tuple[str, str], LoadedTable] = {}
 
     def get(self, model_name: str, table_name: str) -> LoadedTable:
@@ -48,17 +59,24 @@ class Tables:
         if key not in self._loaded:
             spec = self._setup.table_spec(table_name)
             model = self._models.open(model_name)
-            path = self._path(model_name, model, spec)
+            with waiting(self._listener, Building(table_name, model_name)) as building:
+                path = self._path(building, model, spec)
             self._loaded[key] = load_table(path, model.facts.vocab_sha256, model.facts.n_vocab)
             for note in (*self._loaded[key].notes, *_skipped(self._loaded[key])):
                 self._warn(note)
         return self._loaded[key]
 
-    def _path(self, model_name: str, model: Model, spec: TableSpec) -> Path:
+    def _path(self, building: Building, model: Model, spec: TableSpec) -> Path:
         if spec.file is not None:
             return sources.locate(spec.file, self._setup.base)
         assert spec.corpus is not None  # noqa: S101 - the matrix has exactly one of the two
-        with _LazyTokenizer(lambda: self._servers.tokenizer(model_name)) as tokenizer:
+        with _LazyTokenizer(lambda: self._servers.tokenizer(building.model)) as tokenizer:
+
+            def on_progress(messages: int, of_messages: int) -> None:
+                self._listener.went_on(
+                    replace(building, messages=messages, of_messages=of_messages, tokens=tokenizer.tokens)
+                )
+
             return build_table(
                 sources.locate(spec.corpus, self._setup.base),
                 tokenize=tokenizer,
@@ -67,6 +85,7 @@ class Tables:
                 cache_dir=self._cache,
                 params=_params(spec),
                 on_bad=spec.on_bad_line,
+                on_progress=on_progress,
             ).path
 
 
@@ -85,6 +104,7 @@ class _LazyTokenizer:
     def __init__(self, start: Callable[[], Server]) -> None:
         self._start = start
         self._server: Server | None = None
+        self.tokens = 0
 
     def __enter__(self) -> _LazyTokenizer:
         return self
@@ -98,8 +118,17 @@ class _LazyTokenizer:
             self._server = self._start()
         # control tokens that somebody wrote in a chat are text there
         with self._server.failing_fast():
-            return list(self._server.client.tokenize(text, parse_special=False, add_special=False))
+            ids = list(self._server.client.tokenize(text, parse_special=False, add_special=False))
+        self.tokens += len(ids)
+        return ids
 
 
 def _params(spec: TableSpec) -> TableParams:
-    return TableParams(top_k=spec.top_k, min_count=spec.min_count, min_share=spec.min_share, roles=spec.roles)
+    return TableParams(
+        top_k=spec.top_k,
+        min_count=spec.min_count,
+        min_share=spec.min_share,
+        min_total=spec.min_total,
+        min_top_share=spec.min_top_share,
+        roles=spec.roles,
+    )

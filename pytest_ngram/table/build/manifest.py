@@ -26,6 +26,8 @@ class TableParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         min_share: of all that followed the key. 0, because dropping the tail raises the share of the top, and
             keys then draft that would not have (`Manifest.lifted_keys` counts them). 0.5 keeps only what
             would have drafted unpruned; candidates below that are then not weighted.
+        min_total, min_top_share: of a key, before pruning: the sum of its counts, and the share of its most
+            frequent continuation. 1 and 0 keep all keys; 10 and 0.8 keep those that seldom mislead.
         roles: whose messages are counted; null is all, since answers quote questions and tool results.
         count_cap: the largest count to write: `table.counts.count_cap_for` derives it.
     """
@@ -33,6 +35,8 @@ class TableParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     top_k: int = 4
     min_count: int = 2
     min_share: float = 0.0
+    min_total: int = 1
+    min_top_share: float = 0.0
     roles: tuple[str, ...] | None = None
     count_cap: int = COUNT_CAP
 
@@ -43,6 +47,8 @@ class TableParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 ("top_k", self.top_k, 1, COUNT_LIMIT),
                 ("min_count", self.min_count, 1, COUNT_LIMIT),
                 ("min_share", self.min_share, 0, 1),
+                ("min_total", self.min_total, 1, COUNT_LIMIT),
+                ("min_top_share", self.min_top_share, 0, 1),
                 ("count_cap", self.count_cap, 1, COUNT_LIMIT),
             ]
             if not low <= value <= high

@@ -108,6 +108,13 @@ def test_without_a_draft_the_rest_is_not_known() -> None:
     assert "timing-lines" not in capabilities.observed(answer(None), None, slots=False, lines=None)
 
 
+def test_statistics_are_seen_without_a_draft() -> None:
+    """They are printed for every request of a config with types, also where no type ever drafts."""
+    line = next(line for line in LOG if "statistics" in line)
+    assert capabilities.observed(answer(None), None, slots=True, lines=[line])["statistics-lines"]
+    assert "statistics-lines" not in capabilities.observed(answer(None), None, slots=True, lines=LOG[:1])
+
+
 def test_older_builds_lack_counters() -> None:
     """A build whose metrics count no drafts says so, and one without metrics says that."""
     old = {"llamacpp:prompt_tokens_total": 3.0}

@@ -9,6 +9,10 @@ from pytest_ngram.engine import embedded, flags
 from pytest_ngram.engine.flag_table import FLAGS, Flag
 from pytest_ngram.errors import EngineError
 
+# as llama.cpp writes them (common/common.h)
+EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
+LAYER_0, LAYER_1 = (rf"blk\.{layer}{EXPERTS}=CPU" for layer in (0, 1))
+
 
 def params_of(line: str) -> Any:
     return embedded.common_params(flags.parse(line.split()), xllamacpp)
@@ -20,7 +24,7 @@ def sample(flag: Flag) -> list[str]:
         return [flag.names[0]]
     words = list(flag.choices)
     number = str(int(flag.low or 1))
-    value = {"onoff": "on", "text": "x", "words": "x", "floats": "0.5"}.get(flag.kind)
+    value = {"onoff": "on", "text": "x", "words": "x", "floats": "0.5", "pairs": "x=CPU"}.get(flag.kind)
     return [flag.names[0], value or (words[-1] if words else number)]
 
 
@@ -45,6 +49,14 @@ def test_every_flag_has_a_place(flag: Flag) -> None:
         ("--cpu-strict 1", "cpuparams.strict_cpu", True),
         ("--host 127.0.0.1,::1", "hostnames", ["127.0.0.1", "::1"]),
         ("-a b", "model_alias", {"b"}),
+        ("-ncmoe 0", "tensor_buft_overrides", ""),
+        ("-ncmoe 2", "tensor_buft_overrides", f"{LAYER_0},{LAYER_1}"),
+        ("-cmoe", "tensor_buft_overrides", f"{EXPERTS}=CPU"),
+        ("-ot a=CPU,b=CPU", "tensor_buft_overrides", "a=CPU,b=CPU"),
+        ("-ot a=CPU -ncmoe 1 -cmoe", "tensor_buft_overrides", f"a=CPU,{LAYER_0},{EXPERTS}=CPU"),
+        ("-ncmoe 1 -ot a=CPU", "tensor_buft_overrides", f"{LAYER_0},a=CPU"),
+        ("-ncmoed 1", "speculative.draft.tensor_buft_overrides", LAYER_0),
+        ("-cmoed -otd a=CPU", "speculative.draft.tensor_buft_overrides", f"{EXPERTS}=CPU,a=CPU"),
         ("-md d.gguf", "speculative.draft.mparams.path", "d.gguf"),
         ("-lcs t.bin", "speculative.ngram_cache.lookup_cache_static", "t.bin"),
         ("--spec-ngram-mod-n-match 5", "speculative.ngram_mod.n_match", 5),
@@ -96,6 +108,14 @@ def test_sampler_flag_marks_itself_as_given() -> None:
     """A sampler flag sets the bit without which the model file's own defaults would win."""
     assert params_of("--top-k 3").sampling.user_sampling_config != 0
     assert params_of("-c 1").sampling.user_sampling_config == 0
+
+
+def test_memory_that_a_build_lacks_is_refused() -> None:
+    """A buffer type that this build does not have is refused with the flag's name."""
+    with pytest.raises(EngineError, match="--override-tensor: unknown buffer type") as caught:
+        params_of("-ot exps=CUDA7")
+    assert caught.value.outcome == "refused"
+    assert caught.value.checked == ("given: exps=CUDA7",)
 
 
 def test_field_that_a_build_lacks_is_refused() -> None:

@@ -18,6 +18,7 @@ class Model:
     nextn: int = 1
     n_ctx_train: int = 4096
     recurrent_layers: int = 3
+    n_vocab: int = 1000
 
 
 PLAIN = Model(arch="llama", nextn=0, recurrent_layers=0)
@@ -100,6 +101,29 @@ def test_draft_model_and_type_belong_together(table: Path) -> None:
         check(f"--spec-type ngram-mod -md {table}")
     with pytest.raises(EngineError, match="draft model is not there"):
         check("--spec-type draft-simple -md /no/such.gguf")
+
+
+@pytest.mark.parametrize(
+    ("n_vocab", "differ_at", "fits"),
+    [
+        (1000, None, True),
+        (1128, None, True),
+        (872, None, True),
+        (1129, None, False),
+        (871, None, False),
+        (1000, 7, False),
+        (1128, 999, False),
+    ],
+)
+def test_a_draft_model_has_the_same_vocabulary(n_vocab: int, differ_at: int | None, fits: bool) -> None:
+    """As llama.cpp has it: 128 tokens more or fewer at the end are fine, another text for an id is not."""
+    draft = Model(path=Path("d.gguf"), n_vocab=n_vocab)
+    if fits:
+        preflight.check_draft(Model(), draft, differ_at)
+    else:
+        with pytest.raises(EngineError, match="another vocabulary") as caught:
+            preflight.check_draft(Model(), draft, differ_at)
+        assert caught.value.checked == ("m.gguf: 1000 tokens", f"d.gguf: {n_vocab} tokens")
 
 
 def test_memory_that_fits() -> None:

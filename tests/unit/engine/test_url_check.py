@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from pytest_ngram.engine.command import server_argv
+from pytest_ngram.engine.compare import check_model, check_start
 from pytest_ngram.engine.looker import Seen
-from pytest_ngram.engine.url import UrlEngine, check_start
+from pytest_ngram.engine.url import UrlEngine
 from pytest_ngram.errors import EngineError
+
+MTP = ("--spec-draft-n-max", "2")
 
 SEEN = Seen(
     model_path="/models/some.gguf",
@@ -22,6 +26,7 @@ SEEN = Seen(
     build="b11434-abc",
     n_vocab=1000,
     tensor_bytes=5000,
+    n_generated=0,
 )
 
 
@@ -51,7 +56,16 @@ def test_same_types_in_another_order() -> None:
         (wanted(spec="draft-mtp"), SEEN, "draft-mtp is wanted, the server runs without speculation"),
         (wanted(), seen(spec_types=("draft-mtp",)), "no speculation is wanted, the server runs draft-mtp"),
         (wanted(), seen(spec_types=None), "does not tell which types"),
-        (wanted(spec="ngram-mod"), seen(spec_types=("ngram-mod",)), "ngram-mod remembers earlier requests"),
+        (
+            wanted(spec="ngram-mod"),
+            seen(spec_types=("ngram-mod",), n_generated=40),
+            "ngram-mod remembers earlier requests of 40 tokens: start the server anew for each block",
+        ),
+        (
+            wanted(spec="ngram-mod"),
+            seen(spec_types=("ngram-mod",), n_generated=None),
+            "ngram-mod remembers earlier requests: start the server anew",
+        ),
         (wanted(), seen(model_path="C/other.gguf"), "some.gguf is wanted, other.gguf is loaded"),
         (wanted(), seen(n_ctx=2048), "-c 4096 is wanted, a slot has 2048"),
         (wanted(), seen(total_slots=4), "-np 1 is wanted, the server has 4 slots"),
@@ -97,6 +111,85 @@ def test_what_the_user_tells_counts() -> None:
     assert "--spec-draft-n-max 2 is wanted, --spec-draft-n-max 3 is said" in caught.value.checked[0]
 
 
+def test_what_is_told_and_not_wanted_is_a_difference() -> None:
+    """A flag of drafting that the server has and the config does not ask for changes what is measured."""
+    there = seen(spec_types=("draft-mtp",))
+    told = (*MTP, "--spec-draft-p-min", "0.9", "-fa", "on")
+    with pytest.raises(EngineError) as caught:
+        check_start(wanted(*MTP, spec="draft-mtp"), there, told=told)
+    assert caught.value.checked == ("--spec-draft-p-min 0.9 is said to be set, and is not wanted",)
+    check_start(wanted(), SEEN, told=told)
+
+
+def test_told_values_are_compared_as_values() -> None:
+    """0.50 is 0.5, and --draft-p-min is --spec-draft-p-min."""
+    argv = wanted("--spec-draft-p-min", "0.5", spec="draft-mtp")
+    check_start(argv, seen(spec_types=("draft-mtp",)), told=["--draft-p-min", "0.50"])
+
+
+def test_told_types_count_where_the_server_names_none() -> None:
+    """A build whose /slots names no types is taken at its user's word; one that does is not."""
+    argv = wanted(spec="ngram-simple")
+    check_start(argv, seen(spec_types=None), told=["--spec-type", "ngram-simple"])
+    with pytest.raises(EngineError, match="the server runs without speculation"):
+        check_start(argv, SEEN, told=["--spec-type", "ngram-simple"])
+
+
+def test_what_remembers_is_measured_on_a_fresh_server() -> None:
+    """ngram-cache is measured once on a server that has answered nothing but our own look at it."""
+    argv = wanted(spec="ngram-cache")
+    for n_generated in (0, 1):
+        check_start(argv, seen(spec_types=("ngram-cache",), n_generated=n_generated))
+    with pytest.raises(EngineError, match="remembers earlier requests of 2 tokens"):
+        check_start(argv, seen(spec_types=("ngram-cache",), n_generated=2))
+
+
+@pytest.mark.parametrize("flag", ["-lcs", "-md"])
+def test_files_are_compared_by_what_they_hold(tmp_path: Path, flag: str) -> None:
+    """A table or draft model at another place is the same one if its bytes are; a foreign host's, by name."""
+    here, same, other = (tmp_path / name for name in ("table.lcs", "same.lcs", "other.lcs"))
+    here.write_bytes(b"1234")
+    same.write_bytes(b"1234")
+    other.write_bytes(b"1235")
+    there = seen(spec_types=("ngram-cache", "draft-simple"))
+    argv = (*wanted(spec="ngram-cache,draft-simple"), flag, str(here))
+    for told in (here, same, "/elsewhere/table.lcs"):
+        check_start(argv, there, told=[flag, str(told)])
+    for told in (other, "/elsewhere/another.lcs"):
+        with pytest.raises(EngineError, match=f"{flag} .* is wanted, {flag} .* is said to be set"):
+            check_start(argv, there, told=[flag, str(told)])
+
+
+def test_tokenizing_needs_the_model_alone() -> None:
+    """Whatever the server drafts with, it tokenizes; with another model it does not."""
+    there = seen(spec_types=("draft-mtp",), n_ctx=1, metrics=False)
+    check_model("/here/some.gguf", there, n_vocab=1000, tensor_bytes=5000)
+    with pytest.raises(EngineError, match="another model"):
+        check_model("/here/some.gguf", there, n_vocab=7, tensor_bytes=5000)
+
+
+def test_what_is_told_is_recorded() -> None:
+    """The record's command line holds what was seen, then what was told and cannot be seen."""
+    told = ("-m", "/other/name.gguf", "-c", "1", "--spec-draft-n-max", "2", "-fa", "on")
+    engine = UrlEngine("http://host:1", seen(spec_types=("draft-mtp",)), load_s=0.1, told=told)
+    assert engine.argv[-5:] == ("--slots", "--spec-draft-n-max", "2", "-fa", "on")
+    assert engine.argv[:2] == ("-m", "/models/some.gguf")
+
+
+def test_key_is_shown_nowhere() -> None:
+    """Neither the engine's representation nor its record holds the key."""
+    engine = UrlEngine("http://host:1", SEEN, load_s=0.1, key="s3cret")
+    assert "s3cret" not in repr(engine) + str(engine.describe()) + str(engine.explain_exit())
+
+
+@pytest.mark.parametrize("flag", ["--api-key", "--api-key-file"])
+def test_key_is_not_taken_from_flags(flag: str) -> None:
+    """A key among the flags would be recorded: it is refused, and the error does not show it."""
+    with pytest.raises(EngineError, match="PYTEST_NGRAM_API_KEY") as caught:
+        check_start(wanted(), SEEN, told=["-t", "1", flag, "s3cret"])
+    assert "s3cret" not in str(caught.value)
+
+
 def test_nothing_of_it_can_be_ended() -> None:
     """Stopping does nothing; the record says what the server tells, and null for what it does not."""
     engine = UrlEngine("http://host:1", seen(spec_types=("draft-mtp",)), load_s=0.1, label="theirs")
@@ -105,7 +198,6 @@ def test_nothing_of_it_can_be_ended() -> None:
     assert engine.alive()
     assert engine.pid is None
     assert engine.log_path is None
-    assert engine.request_timeout_s is not None
     said = engine.describe()
     assert (said.kind, said.label, said.build, said.binary_sha256) == ("url", "theirs", "b11434-abc", None)
     told = "-m /models/some.gguf -c 4096 -np 1 --spec-type draft-mtp --metrics --slots"

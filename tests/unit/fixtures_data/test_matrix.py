@@ -17,15 +17,44 @@ def setup(profile: str) -> Setup:
     return read_setup(ROOT / "bench" / "matrix.yaml", profile)
 
 
-@pytest.mark.parametrize("profile", ["smoke", "full"])
-def test_both_profiles_plan_cells(profile: str) -> None:
+@pytest.mark.parametrize("profile", ["smoke", "full", "reference"])
+def test_every_profile_plans_cells(profile: str) -> None:
     """Everything that the matrix names can be read, and every model has its baseline at both ends."""
     cells = setup(profile).cells
-    for model in setup(profile).matrix.models:
+    for model in setup(profile).matrix.models_of(profile):
         passes = {
             cell.start.pass_ for cell in cells if (cell.start.model, cell.start.config) == (model, "none")
         }
         assert passes == {"first", "last"}
+
+
+def test_smoke_stays_small_and_full_is_the_whole_matrix() -> None:
+    """`tox -e bench` takes minutes: what is added to the matrix is for `full`, which leaves nothing out."""
+    smoke = {(cell.start.model, cell.start.config) for cell in setup("smoke").cells}
+    assert len({config for _model, config in smoke}) == 8
+    assert len(setup("smoke").cells) <= 288
+    full = {(cell.start.model, cell.start.config) for cell in setup("full").cells}
+    matrix = setup("full").matrix
+    assert full == {(model, config) for model in matrix.models for config in matrix.configs_of(model)}
+    assert {config for _model, config in full} == set(matrix.configs)
+
+
+def test_types_in_another_order_are_the_only_equal_configs() -> None:
+    """L and M of the reference are one configuration, on purpose; no other two of the matrix are."""
+    assert setup("full").equal_configs == (("mtp1+ngram-map-k4v", "ngram-map-k4v+mtp1"),)
+    assert setup("reference").equal_configs == setup("full").equal_configs
+    assert setup("smoke").equal_configs == ()
+
+
+def test_reference_measures_the_rows_of_the_run_by_hand() -> None:
+    """A to M, and C and D with the strict table, on a model that can run all of them."""
+    rows = {cell.start.config for cell in setup("reference").cells if cell.start.model == "tiny-moe"}
+    assert rows == {
+        *("none", "mtp1", "mtp2", "mtp3", "mtp5", "ngram-mod", "mtp1+ngram-mod"),
+        *("ngram-cache", "ngram-cache+table", "ngram-cache+strict-table"),
+        *("mtp1+ngram-cache", "mtp1+ngram-cache+table", "mtp1+ngram-cache+strict-table"),
+        *("mtp1+ngram-map-k4v", "ngram-map-k4v+mtp1"),
+    }
 
 
 def test_full_covers_all_prompts_and_two_temperatures() -> None:

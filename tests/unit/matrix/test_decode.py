@@ -99,6 +99,65 @@ def test_a_wrong_value_is_refused_with_its_path(good: str, old: str, new: str, p
     assert str(caught.value).startswith(f"m.yaml: {path}: ")
 
 
+DRAFTED = [
+    (
+        "target: 0.5}, configs",
+        "target: 0.5}, draft: {generate: {tagret: 1}}, configs",
+        "models.beta.draft.generate.tagret",
+    ),
+    ("path: a.gguf", "parts: [{path: a.1}, {pth: a.2}]", "models.alpha.parts[1].pth"),
+    ("path: a.gguf", "parts: [{path: a.1}, {}]", "models.alpha.parts[1]"),
+    ("path: a.gguf", "parts: []", "models.alpha"),
+    ("path: a.gguf", "parts: [{path: a.1}], path: a.gguf", "models.alpha"),
+    ("path: a.gguf", "parts: [{path: a.1}], sha256: abc", "models.alpha.sha256"),
+    ("path: a.gguf", f"path: a.gguf, sha256: {'a' * 64}", "models.alpha.sha256"),
+    ("path: a.gguf", "path: a.gguf, draft: {}", "models.alpha.draft"),
+    ("path: a.gguf", "path: a.gguf, draft: b.gguf", "models.alpha.draft"),
+    ("path: a.gguf", "path: a.gguf, configs: [none, second]", "models.alpha.configs[1]"),
+    ("path: a.gguf", "path: a.gguf, abstains: {mtp2: why}", "models.alpha.abstains.mtp2"),
+    ("path: a.gguf", "path: a.gguf, abstains: {none: why}", "models.alpha.abstains.none"),
+    ("path: a.gguf", "path: a.gguf, abstains: {mtp1: ' '}", "models.alpha.abstains.mtp1"),
+    ("path: a.gguf", "path: a.gguf, abstains: {mtp1: }", "models.alpha.abstains[...]"),
+    ("configs: [none, mtp1]", "configs: [none], abstains: {mtp1: why}", "models.beta.abstains.mtp1"),
+    ("blocks: 2", "blocks: 2, configs: [mtp1]", "profiles.smoke.configs"),
+    ("blocks: 2", "blocks: 2, configs: [none, mtp2]", "profiles.smoke.configs[1]"),
+    ("blocks: 2", "blocks: 2, models: [gamma]", "profiles.smoke.models[0]"),
+    ("blocks: 2", "blocks: 2, models: []", "profiles.smoke.models"),
+    ("corpus: {path: c.jsonl}", "corpus: {path: c.jsonl}, min_total: 0", "tables.demo.min_total"),
+    ("corpus: {path: c.jsonl}", "corpus: {path: c.jsonl}, min_top_share: 80", "tables.demo.min_top_share"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "path"), DRAFTED)
+def test_sources_drafts_and_profiles_are_checked(good: str, old: str, new: str, path: str) -> None:
+    """Parts, second models, `abstains` and what a profile takes: each wrong one is told with its key path."""
+    text = good.replace("  mtp1:", "  second: {types: [draft-simple]}\n  mtp1:", 1)
+    assert old in text
+    with pytest.raises(MatrixError) as caught:
+        decode_matrix(text.replace(old, new), "m.yaml")
+    assert str(caught.value).startswith(f"m.yaml: {path}: ")
+
+
+def test_a_config_with_a_second_model_runs_where_there_is_one(good: str) -> None:
+    """A model that chooses no configs gets draft-simple only if it names a draft; named, it must have one."""
+    text = good.replace("  mtp1:", "  second: {types: [draft-simple]}\n  mtp1:", 1)
+    assert "second" not in decode_matrix(text, "m.yaml").configs_of("alpha")
+    drafted = text.replace("path: a.gguf", "path: a.gguf, draft: {path: d.gguf}")
+    assert decode_matrix(drafted, "m.yaml").configs_of("alpha")[1] == "second"
+    named = drafted.replace("path: a.gguf,", "path: a.gguf, configs: [none, second],")
+    assert decode_matrix(named, "m.yaml").configs_of("alpha") == ("none", "second")
+
+
+def test_a_profile_takes_what_it_names(good: str) -> None:
+    """`models` and `configs` of a profile choose, in the matrix's order; other profiles keep all."""
+    text = good.replace("blocks: 2,", "blocks: 2, models: [beta], configs: [mtp1, none],")
+    matrix = decode_matrix(f"{text}  full: {{blocks: 1, n_predict: 8}}\n", "m.yaml")
+    assert matrix.models_of("smoke") == ("beta",)
+    assert matrix.models_of("full") == ("alpha", "beta")
+    assert matrix.configs_of("alpha", "smoke") == ("none", "mtp1")
+    assert matrix.configs_of("alpha", "full") == matrix.configs_of("alpha")
+
+
 @pytest.mark.parametrize(
     ("name", "word"),
     [

@@ -78,6 +78,14 @@ def test_a_request_seed_is_shared_by_configs_and_fits_the_engine() -> None:
     assert all(0 <= seed < 2**31 for seed in seeds)
 
 
+def test_a_profile_plans_what_it_names(good: str) -> None:
+    """Models and configs that a profile leaves out have no cells; the baseline keeps both ends."""
+    text = good.replace("blocks: 2,", "blocks: 2, models: [alpha], configs: [none, mtp1],")
+    cells = plan(decode_matrix(text, "m"), "smoke", PROMPTS)
+    assert {cell.start.model for cell in cells} == {"alpha"}
+    assert order_lines(cells) == [f"alpha block {b} t0: none (first), mtp1, none (last)" for b in (1, 2)]
+
+
 def test_no_server_is_sent_a_prompt_twice(good: str) -> None:
     """A stateful type drafts a second answer from the first: each temperature has servers of its own."""
     text = good.replace("blocks: 2,", "blocks: 2, temperatures: [0, 0.7],")

@@ -13,7 +13,7 @@ from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
-from pytest_ngram.record import Host, Prompt, Record, ServerStart, Table
+from pytest_ngram.record import Host, Model, Outcome, Prompt, Record, ServerStart, Table
 
 HEADER = Header(journal=JOURNAL, version="0", matrix_sha256="ab", profile="smoke", seed=1)
 Save = Callable[[Iterable[tuple[PlannedCell, str]]], Ledger]
@@ -162,6 +162,27 @@ def test_another_table_is_refused(resumed: Save, cells: list[PlannedCell], matri
         ledger.check_table("alpha", "ngram-cache", Table(sha256="x", keys=1, pairs=1, bytes=28))
 
 
+def test_another_draft_model_is_refused(
+    tmp_path: Path, cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record]
+) -> None:
+    """What draft-simple drafts depends on the second model's file: another one makes other cells."""
+
+    def draft(sha256: str) -> Model:
+        return Model("d", sha256, "llama", 1, "v", 1, None, 0)
+
+    ledger = Ledger(tmp_path / "j", HEADER)
+    for planned in of_config(cells, "mtp1"):
+        ledger.add(msgspec.structs.replace(record_of(planned), draft_model=draft("aa")))
+    ledger.close()
+    again = open_ledger(HEADER, resume=tmp_path / "j", journal=None, default=lambda: tmp_path)
+    again.choose(cells, matrix)
+    again.check_draft("alpha", "mtp1", draft("aa"))
+    again.check_draft("alpha", "ngram-cache", None)
+    for now in (draft("bb"), None):
+        with pytest.raises(RecordError, match="another draft model"):
+            again.check_draft("alpha", "mtp1", now)
+
+
 def test_another_processor_is_refused(
     tmp_path: Path, cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record]
 ) -> None:
@@ -187,3 +208,38 @@ def test_another_processor_is_refused(
     for cpu, isa in [("B", ("avx",)), ("A", ("avx", "avx2"))]:
         with pytest.raises(RecordError, match="another processor"):
             again.check_host(cpu, isa)
+
+
+def test_a_config_is_judged_when_the_last_of_its_cells_has_ended(
+    tmp_path: Path, cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record]
+) -> None:
+    """Before that another cell may still draft; a cell whose test was skipped is not waited for."""
+    ledger = Ledger(tmp_path / "j.jsonl", HEADER)
+    ledger.choose(cells, matrix)
+    first, second = of_config(cells, "mtp1")
+    ledger.add(record_of(first))
+    assert ledger.alike(first.cell) is None
+    ledger.leave_out(second.cell)
+    assert ledger.alike(first.cell) == [record_of(first)]
+    assert ledger.alike(of_config(cells, "none")[0].cell) is None
+
+
+def test_a_judged_cell_is_failed_and_the_journal_keeps_what_was_measured(
+    tmp_path: Path, cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record]
+) -> None:
+    """Inert cells stand among the failed ones, and a run that goes on does not measure them again."""
+    path = tmp_path / "j.jsonl"
+    ledger = Ledger(path, HEADER)
+    ledger.choose(cells, matrix)
+    for planned in cells:
+        ledger.add(record_of(planned, "crash" if planned == of_config(cells, "mtp1")[1] else "ok"))
+    alike = ledger.alike(of_config(cells, "mtp1")[0].cell)
+    assert alike is not None
+    judged = ledger.judge(alike, Outcome(status="inert", reason="never"))
+    assert [record.outcome.status for record in judged] == ["inert", "crash"]
+    assert [record.outcome.status for record in ledger.failed()] == ["inert", "crash"]
+    assert len(ledger.run_file().failed_cells) == 2
+    ledger.close()
+    again = open_ledger(HEADER, resume=path, journal=None, default=lambda: path)
+    again.choose(cells, matrix)
+    assert len(again.restored) == len(cells) - 1

@@ -83,6 +83,14 @@ def test_a_record_survives_json() -> None:
     assert from_builtins(json.loads(json.dumps(to_builtins(RECORD)))) == RECORD
 
 
+def test_records_from_before_the_types_were_known_are_read() -> None:
+    """A round without `by_type`, as older files have it, is one of which nothing is known."""
+    data = to_builtins(RECORD)
+    for round_ in data["rounds"]:
+        assert round_.pop("by_type") is None
+    assert from_builtins(data) == RECORD
+
+
 def test_names_in_the_json_are_the_documented_ones() -> None:
     """The keys are API: `pass`, not `pass_`; unknown is null, never 0 and never left out."""
     data = json.loads(to_json(RECORD))
@@ -99,6 +107,7 @@ def test_names_in_the_json_are_the_documented_ones() -> None:
         "memory",
         "host",
         "table",
+        "draft_model",
         "outcome",
     }
 

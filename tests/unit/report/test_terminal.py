@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pytest_ngram.report.terminal import table_lines
+from pytest_ngram.record import Cell, Outcome, Record
+from pytest_ngram.report.terminal import failure_lines, table_lines
 from pytest_ngram.verdict.summary import ModelSummary, Row, Spread
 
 
@@ -122,3 +123,72 @@ def test_contention_and_paging_stand_below_the_table() -> None:
     lines = lines_of(a_row("none"), contended=5, paged=2)
     assert "5 cells ran while tasks waited for cores" in lines[-2]
     assert "2 cells read the model from disk" in lines[-1]
+
+
+def failed(config: str, prompt: str, status: str, reason: str) -> Record:
+    cell = Cell(
+        model="m",
+        config=config,
+        prompt=prompt,
+        prompt_set="s",
+        temperature=0.7,
+        block=2,
+        pass_="first",
+        position=0,
+    )
+    return Record(
+        cell=cell,
+        model=None,
+        engine=None,
+        server=None,
+        rounds=(),
+        memory=None,
+        host=None,
+        table=None,
+        outcome=Outcome(status=status, reason=reason),  # type: ignore[arg-type]
+    )
+
+
+def test_an_inert_config_shows_no_number_and_no_baseline_of_its_own() -> None:
+    """Neither fast nor zero: dashes, and how many cells were inert."""
+    row = a_row(
+        "x",
+        tg=None,
+        change=None,
+        acceptance=None,
+        coverage=None,
+        tokens_per_step=None,
+        pp=None,
+        rss_mb=None,
+        failed={"inert": 12},
+        prompts=0,
+    )
+    line = lines_of(a_row("none"), row)[4]
+    assert line.split() == ["x", *["—"] * 8, "0", "ok,", "12", "inert"]
+
+
+def test_an_expected_abstention_is_shown_as_one() -> None:
+    """The row keeps its numbers, is marked, and a note below tells why."""
+    row = a_row("x", acceptance=None, coverage=0.0, abstained="inert, as expected: long matches")
+    lines = lines_of(a_row("none"), row)
+    assert "12 ok, inert as expected" in lines[4]
+    assert "nothing drafted" in lines[4]
+    assert lines[-1].strip() == "x: inert, as expected: long matches"
+
+
+def test_failures_are_told_once_each() -> None:
+    """A line per reason; of an inert config a line for all of its cells."""
+    lines = failure_lines(
+        [
+            failed("x", "p", "inert", "it never drafted\n  checked: much"),
+            failed("a", "p", "crash", "signal"),
+            failed("x", "q", "inert", "it never drafted\n  checked: much"),
+            failed("a", "q", "crash", "signal"),
+            failed("y", "p", "inert", "it never drafted"),
+        ]
+    )
+    assert lines == [
+        "inert: m/x at temperature 0.7, 2 cells: it never drafted",
+        "crash: m/a/p/t0.7/b2 and 1 more: signal",
+        "inert: m/y at temperature 0.7, 1 cell: it never drafted",
+    ]

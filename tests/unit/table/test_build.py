@@ -100,6 +100,8 @@ def test_whatever_the_bytes_depend_on_is_in_the_key() -> None:
         TableParams(top_k=5),
         TableParams(min_count=3),
         TableParams(min_share=0.5),
+        TableParams(min_total=3),
+        TableParams(min_top_share=0.5),
         TableParams(roles=("user",)),
         TableParams(count_cap=9),
     ]
@@ -150,6 +152,8 @@ def test_a_corpus_too_small_for_its_parameters_is_an_error(build: Build, in_cach
         {"min_count": 0},
         {"min_share": 1.5},
         {"min_share": float("nan")},
+        {"min_total": 0},
+        {"min_top_share": -0.1},
         {"count_cap": 2**31},
         {"roles": ()},
     ],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from typing import Any
 
 import numpy as np
 import pytest
@@ -110,18 +111,34 @@ def test_an_id_that_cannot_be_packed_is_not_merged(bad: int, column: int) -> Non
         merge(from_dict({(0, 0, 0): 1}), from_dict({(a, b, third): 1}))
 
 
-@given(COUNTERS, st.integers(1, 4), st.integers(1, 40), st.sampled_from([0.0, 0.07, 0.25, 0.5, 1.0]))
+SHARES = st.sampled_from([0.0, 0.07, 0.25, 0.5, 1.0])
+
+
+RULES = st.fixed_dictionaries(
+    {
+        "top_k": st.integers(1, 4),
+        "min_count": st.integers(1, 40),
+        "min_share": SHARES,
+        "min_total": st.integers(1, 60),
+        "min_top_share": SHARES,
+    }
+)
+
+
+@given(COUNTERS, RULES)
 @settings(deadline=None)
-def test_prune_keeps_what_its_rule_says(
-    counter: dict[Triple, int], top_k: int, min_count: int, min_share: float
-) -> None:
-    """The top k by count, then by smaller id, of those that reach both minimums; shares before pruning."""
+def test_prune_keeps_what_its_rule_says(counter: dict[Triple, int], rule: dict[str, Any]) -> None:
+    """The top k by count, then by smaller id, of those that reach their minimums; keys reach theirs too."""
     expected = {}
     for (a, b), followers in by_key(counter).items():
         total = sum(followers.values())
-        able = [(-n, t) for t, n in followers.items() if n >= min_count and n / total >= min_share]
-        expected.update({(a, b, t): -n for n, t in sorted(able)[:top_k]})
-    pruned = prune(from_dict(counter), top_k=top_k, min_count=min_count, min_share=min_share)
+        if total < rule["min_total"] or max(followers.values()) / total < rule["min_top_share"]:
+            continue
+        able = [
+            (-n, t) for t, n in followers.items() if n >= rule["min_count"] and n / total >= rule["min_share"]
+        ]
+        expected.update({(a, b, t): -n for n, t in sorted(able)[: rule["top_k"]]})
+    pruned = prune(from_dict(counter), **rule)
     assert as_dict(pruned) == expected
     assert list(as_dict(pruned)) == sorted(expected)
 
@@ -131,6 +148,10 @@ def test_prunes_docstring_example_holds() -> None:
     counts = from_dict({(1, 2, 3): 5, (1, 2, 4): 2, (1, 2, 5): 2, (1, 2, 6): 1})
     pruned = prune(counts, top_k=2, min_count=2, min_share=0.2)
     assert as_dict(pruned) == {(1, 2, 3): 5, (1, 2, 4): 2}
+    for strict in ({"min_total": 11}, {"min_top_share": 0.51}):
+        assert not prune(counts, top_k=2, min_count=2, min_share=0.2, **strict).pairs  # type: ignore[arg-type]
+    strict_but_met = prune(counts, top_k=2, min_count=2, min_share=0.2, min_total=10, min_top_share=0.5)
+    assert as_dict(strict_but_met) == as_dict(pruned)
 
 
 def test_a_share_on_the_border_stays() -> None:

@@ -58,7 +58,7 @@ def a_record(
         memory=Memory(rss_anon_mb=10.0, rss_file_mb=5.0, rss_peak_mb=None, majflt=None),
         host=None,
         table=None,
-        outcome=Outcome(status=status, reason="because"),
+        outcome=Outcome(status=status, reason=None if status == "ok" else "because"),
     )
 
 
@@ -261,3 +261,24 @@ def test_contention_and_paging_are_counted() -> None:
     )
     summary = only([record, busy])
     assert (summary.contended, summary.paged) == (1, 1)
+
+
+def test_an_inert_config_has_no_numbers() -> None:
+    """Cells that were measured, and whose type never drafted, make neither a speed nor a change."""
+    good = a_record("ngram-mod", "p")
+    inert = msgspec.structs.replace(good, outcome=Outcome(status="inert", reason="never drafted"))
+    row = row_of([a_record("none"), inert], "ngram-mod")
+    assert (row.tg, row.change, row.acceptance, row.pp, row.rss_mb) == (None,) * 5
+    assert row.failed == {"inert": 1}
+    assert row.abstained is None
+
+
+def test_an_expected_abstention_keeps_its_numbers() -> None:
+    """What it costs to decline is what it was measured for; the row says why nothing was drafted."""
+    good = a_record("ngram-mod", "p")
+    expected = msgspec.structs.replace(good, outcome=Outcome(status="ok", reason="inert, as expected: why"))
+    row = row_of([a_record("none"), expected], "ngram-mod")
+    assert row.tg is not None
+    assert row.change is not None
+    assert row.abstained == "inert, as expected: why"
+    assert row_of([a_record("none"), good], "ngram-mod").abstained is None

@@ -1,0 +1,160 @@
+"""`pytest-ngram init` as a user types it, and what it wrote as pytest runs it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from pytest_ngram.matrix.decode import decode_matrix
+from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
+
+FILES = {"bench/matrix.yaml", "bench/test_cells.py", "gates/test_rule.py", ".github/workflows/ngram.yml"}
+CORPUS = Path(__file__).parents[2] / "fixtures" / "corpus" / "demo.jsonl"
+
+
+def init(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest_ngram.cli", "init", *arguments]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def files(folder: Path) -> set[str]:
+    return {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def model(tmp_path: Path, session_cache: Path) -> Path:
+    """A model file of the user's own, with an MTP block."""
+    path = tmp_path / "Own-35B-MTP-Q4.gguf"
+    shutil.copy(generate(HandBuiltSpec(), session_cache / "models"), path)
+    return path
+
+
+def test_cells_run_at_once(pytester: pytest.Pytester) -> None:
+    """In an empty folder: the files, the command to type next, and that command measures for real."""
+    done = init(pytester.path)
+    assert done.returncode == 0, done.stderr
+    assert files(pytester.path) == FILES | {"pytest.ini"}
+    assert '  pytest bench -k "none or mtp1" --benchmark-quiet\n' in done.stdout
+    result = pytester.runpytest_subprocess(
+        "bench",
+        "-k",
+        "none or mtp1",
+        "--ngram-models=tiny-moe",
+        "--benchmark-quiet",
+        "-p",
+        "no:cacheprovider",
+    )
+    result.assert_outcomes(passed=48, deselected=60)
+    result.stdout.fnmatch_lines(["tiny-moe: 4 prompts*", "*none *24 ok", "*mtp1 *12 ok"])
+
+
+def test_gates_run_at_once(pytester: pytest.Pytester) -> None:
+    """`pytest` alone runs the gates there, and measures nothing."""
+    assert init(pytester.path).returncode == 0
+    result = pytester.runpytest_subprocess("-p", "no:cacheprovider")
+    result.assert_outcomes(passed=32)
+
+
+def test_model_and_corpus_are_filled_in(pytester: pytest.Pytester, model: Path) -> None:
+    """What the file says becomes configs and flags, all of them collected; paths are the user's."""
+    done = init(pytester.path, "--model", str(model), "--corpus", str(CORPUS), "--no-ci")
+    assert done.returncode == 0, done.stderr
+    assert "own-35b-q4: qwen35moe, 1.8 MB: 4 layers (3 recurrent), 1 MTP, 8 experts" in done.stdout
+    path = pytester.path / "bench" / "matrix.yaml"
+    matrix = decode_matrix(path.read_text(), path.name)
+    assert matrix.models["own-35b-q4"].path == str(model)
+    (source,) = [table.corpus for name, table in matrix.tables.items() if name == "chats"]
+    assert source is not None
+    assert source.path == str(CORPUS)
+    assert not (pytester.path / ".github").exists()
+    (command,) = [line for line in done.stdout.splitlines() if "--collect-only" in line]
+    result = pytester.runpytest_subprocess(*command.split()[1:], "-p", "no:cacheprovider")
+    assert result.ret == 0
+    # 7 configs and the second pass of none; 3 blocks; 4 general and 2 agentic prompts
+    assert result.stdout.str().count("own-35b-q4/") >= (8 + 1) * 3 * 6
+
+
+def test_nothing_is_replaced_unless_told(pytester: pytest.Pytester) -> None:
+    """What exists is named and left alone; --force replaces these files and no others."""
+    own = pytester.path / "bench"
+    own.mkdir()
+    (own / "matrix.yaml").write_text("mine")
+    (own / "notes.txt").write_text("mine too")
+    done = init(pytester.path)
+    assert done.returncode == 1
+    assert "1 of 5 files exist already" in done.stderr
+    assert f"checked: {own / 'matrix.yaml'}" in done.stderr
+    assert "--force" in done.stderr
+    assert files(pytester.path) == {"bench/matrix.yaml", "bench/notes.txt"}
+    assert init(pytester.path, "--force").returncode == 0
+    assert "tiny-moe" in (own / "matrix.yaml").read_text()
+    assert (own / "notes.txt").read_text() == "mine too"
+
+
+def test_a_repository_with_a_configuration_of_its_own(pytester: pytest.Pytester) -> None:
+    """Its files stay as they are, strict settings do no harm, and the lines to add are told."""
+    settings = '[tool.pytest.ini_options]\naddopts = "--strict-markers --strict-config -q"\n'
+    (pytester.path / "pyproject.toml").write_text(settings)
+    pytester.makeconftest("import pytest\n\n@pytest.fixture(autouse=True)\ndef own():\n    yield\n")
+    (pytester.path / "tests").mkdir()
+    done = init(pytester.path, "--no-ci", "--engine", "http://127.0.0.1:9")
+    assert done.returncode == 0, done.stderr
+    assert "pytest.ini" not in files(pytester.path)
+    assert (pytester.path / "pyproject.toml").read_text() == settings
+    assert 'pyproject.toml: testpaths = "tests"' in done.stdout
+    assert 'pyproject.toml: llama_server = "http://127.0.0.1:9"' in done.stdout
+    assert "pytest gates --llama-server http://127.0.0.1:9\n" in done.stdout
+    result = pytester.runpytest_subprocess("bench", "gates", "--collect-only", "-p", "no:cacheprovider")
+    assert result.ret == 0, result.stdout.str()
+
+
+def test_the_engine_stands_in_a_new_pytest_ini(pytester: pytest.Pytester) -> None:
+    """Where nothing configures pytest, the engine is written down and need not be typed."""
+    done = init(pytester.path, "--engine", "http://127.0.0.1:9")
+    assert done.returncode == 0, done.stderr
+    assert "llama_server = http://127.0.0.1:9\n" in (pytester.path / "pytest.ini").read_text()
+    assert "  pytest gates\n" in done.stdout
+    assert "keeps its own flags" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--model", "nowhere.gguf"], "the model file does not exist"),
+        (["--model", "."], "the model path is a folder"),
+        (["--model", "text.gguf"], "the model file is not GGUF"),
+        (["--corpus", "nowhere.jsonl"], "the corpus nowhere.jsonl is not there"),
+        (["--corpus", "text.gguf"], "no message of the corpus text.gguf can be used"),
+        (["--engine", "no-such-server"], "there is no no-such-server"),
+        (["--engine", "http://a:b"], "is not the address of a server"),
+        (["text.gguf"], "the place to write to is a file"),
+    ],
+)
+def test_wrong_input_writes_nothing(pytester: pytest.Pytester, arguments: list[str], said: str) -> None:
+    """Cause, what was checked, what to do; no traceback, and no file."""
+    (pytester.path / "text.gguf").write_text("just text, and enough of it to be read as a header\n")
+    done = init(pytester.path, *arguments)
+    assert done.returncode == 1
+    assert said in done.stderr
+    assert "  checked: " in done.stderr
+    assert "  to do: " in done.stderr
+    assert "Traceback" not in done.stderr
+    assert files(pytester.path) == {"text.gguf"}
+
+
+def test_help_tells_every_option(pytester: pytest.Pytester) -> None:
+    """Each has a text of its own, and `pytest-ngram --help` names the command."""
+    text = init(pytester.path, "--help").stdout
+    for option in (
+        "DIR",
+        "--model FILE",
+        "--engine BINARY|URL|embedded",
+        "--corpus FILE",
+        "--no-ci",
+        "--force",
+    ):
+        assert option in text
