@@ -52,6 +52,14 @@ class Reproductions:
         """27852: ngram-cache drafts otherwise, or nothing, after another request on the same slot."""
         return self._after_another("ngram-cache", PHRASES, WORDS)
 
+    def map_k_after_others(self) -> Reproduced:
+        """The keys of ngram-map-k outlive a request: another one finds them, and its own prompt is not read."""
+        return self._after_another("ngram-map-k", PHRASES, WORDS, _of_map("ngram-map-k"))
+
+    def map_k4v_after_others(self) -> Reproduced:
+        """The same of ngram-map-k4v."""
+        return self._after_another("ngram-map-k4v", PHRASES, WORDS, _of_map("ngram-map-k4v"))
+
     def mod_pool(self) -> Reproduced:
         """The pool of ngram-mod outlives a request: a second, equal one is drafted from the first."""
         with self._asker(["ngram-mod"]) as asker:
@@ -109,10 +117,12 @@ class Reproductions:
         lines = (f"the same {_ROUND} tokens {rounds} times over, {drafted} drafted",)
         return Reproduced(drafted == 0 if rounds >= 3 else None, lines)
 
-    def _after_another(self, spec_type: str, text: str, other: str) -> Reproduced:
-        with self._asker([spec_type]) as asker:
+    def _after_another(
+        self, spec_type: str, text: str, other: str, flags: tuple[str, ...] = ()
+    ) -> Reproduced:
+        with self._asker([spec_type], flags) as asker:
             alone = self._drafted(asker, text, _ROUND)
-        with self._asker([spec_type]) as asker:
+        with self._asker([spec_type], flags) as asker:
             self._drafted(asker, other, _ROUND)
             after = self._drafted(asker, text, _ROUND)
         lines = (f"drafted on a fresh server {alone}, after another request {after}",)
@@ -169,8 +179,15 @@ def _past(ended: bool, delivered: int, accepted: int) -> Reproduced:
     return Reproduced(accepted > delivered - 1 if ended and accepted else None, lines)
 
 
+def _of_map(spec_type: str) -> tuple[str, ...]:
+    """Keys so short that a text of a hundred tokens repeats some."""
+    return (f"--spec-{spec_type}-size-n", "3", f"--spec-{spec_type}-size-m", "8")
+
+
 BY_NAME: dict[str, Callable[[Reproductions], Reproduced]] = {
     "cache-after-others": Reproductions.cache_after_others,
+    "map-k-after-others": Reproductions.map_k_after_others,
+    "map-k4v-after-others": Reproductions.map_k4v_after_others,
     "mod-pool": Reproductions.mod_pool,
     "dynamic-table": Reproductions.dynamic_table,
     "past-the-end": Reproductions.past_the_end,
