@@ -53,7 +53,7 @@ class Reproductions:
         return self._after_another("ngram-cache", PHRASES, WORDS)
 
     def map_k_after_others(self) -> Reproduced:
-        """The keys of ngram-map-k outlive a request: another one finds them, and its own prompt is not read."""
+        """The keys of ngram-map-k outlive a request: the next one finds them, its own prompt is not read."""
         return self._after_another("ngram-map-k", PHRASES, WORDS, _of_map("ngram-map-k"))
 
     def map_k4v_after_others(self) -> Reproduced:
