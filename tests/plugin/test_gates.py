@@ -107,7 +107,7 @@ def test_a_config_that_never_drafts_fails(gates: GateProject) -> None:
 )
 def test_what_is_not_there_fails(gates: GateProject, old: str, new: str, said: str) -> None:
     """A model that is missing, or a type that cannot run, fails the gate; nothing is skipped."""
-    gates.project.edit("flags: -c 4096 -t 1}", "flags: -c 4096 -t 1, draft: {generate: {seed: 2}}}")
+    gates.project.edit("flags: -c 4096 -t 1}", "flags: -c 4096 -t 1, draft: {generate: {sigma: 1}}}")
     gates.project.edit(old, new)
     result = gates.run("-k", "mtp1 and word-en", tests="gates/test_accounting.py")
     assert result.ret == 1
