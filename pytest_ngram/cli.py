@@ -11,9 +11,11 @@ from pathlib import Path
 from pytest_ngram import __version__
 from pytest_ngram.errors import NgramError
 
+_INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
+
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0, or 1 with the error on standard error."""
+    """Run a command. Returns 0, or 1 with the error on standard error, or 130 after Ctrl-C."""
     arguments = parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -24,6 +26,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except NgramError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped by Ctrl-C", file=sys.stderr)
+        return _INTERRUPTED
     return 0
 
 

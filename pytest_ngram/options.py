@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,8 +84,9 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "--ngram-matrix",
         {
             "metavar": "FILE",
-            "help": "matrix of models, configs, prompt sets (ini: ngram_matrix; default: bench/matrix.yaml, "
-            "or where that is not there the one that comes with the plugin)",
+            "help": "matrix of models, configs, prompt sets (ini: ngram_matrix; default: matrix.yaml beside "
+            "the cells, else the nearest bench/matrix.yaml at or above the tests; where there is none, for "
+            "tests of llama_server, ngram_table and prompt_set only, the one that comes with the plugin)",
         },
     ),
     (
@@ -206,13 +208,30 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("ngram_profile", "profile of the matrix", default="smoke")
 
 
-def read(config: pytest.Config) -> Settings:
+@dataclass(frozen=True)
+class User:
+    """A test file that needs the matrix.
+
+    Args:
+        path: the file.
+        cells: whether it has cells, which are measured, and not only a test of a server, table or prompt set.
+    """
+
+    path: Path
+    cells: bool
+
+
+def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
     """Return the settings of a session.
+
+    Args:
+        config: pytest's.
+        users: the test files that need the matrix, as far as they are collected.
 
     Raises:
         OptionError: a value that cannot be followed, such as a journal to resume that does not exist.
     """
-    root = _base(config)
+    root = _base(config)[0]
     resume = config.getoption("ngram_resume")
     journal = config.getoption("ngram_journal")
     if resume and journal:
@@ -222,7 +241,12 @@ def read(config: pytest.Config) -> Settings:
             fix="leave out --ngram-journal: a resumed run is appended to the journal that it resumes",
         )
     here = config.invocation_params.dir
-    matrix = config.getoption("ngram_matrix")
+    if journal and os.path.lexists(here / journal):
+        raise OptionError(
+            "--ngram-journal names a file that is there already",
+            checked=[str(here / journal)],
+            fix="name another file; to go on with this one use --ngram-resume instead",
+        )
     deadline_s = config.getoption("ngram_load_deadline")
     if not 0 < deadline_s < float("inf"):
         raise OptionError(
@@ -237,8 +261,7 @@ def read(config: pytest.Config) -> Settings:
         config.getoption("llama_server") or os.environ.get(SERVER_VARIABLE) or _server_of_ini(config)
     ) or None
     return Settings(
-        # a path on the command line starts where the command was given, one in the ini file at the root
-        matrix=here / matrix if matrix else _matrix_at(root, config.getini("ngram_matrix")),
+        matrix=matrix_of(config, users),
         profile=config.getoption("ngram_profile") or config.getini("ngram_profile"),
         models=tuple(filter(None, map(str.strip, config.getoption("ngram_models").split(",")))),
         journal=here / journal if journal else None,
@@ -296,20 +319,69 @@ def _server_of_ini(config: pytest.Config) -> str:
     return str(config.rootpath / Path(named).expanduser())
 
 
-def _base(config: pytest.Config) -> Path:
-    """Return the project's folder: pytest's root, or without an ini file the one that pytest was called in.
+def _base(config: pytest.Config) -> tuple[Path, bool]:
+    """Return the project's folder, and whether it is known to be its root.
+
+    It is pytest's root, or without an ini file the folder that pytest was called in.
 
     Without an ini file pytest's root is the folder common to all paths on its command line, and it counts the
     path in `--llama-server /opt/llama.cpp/llama-server` among them.
     """
     chosen = config.inipath is not None or config.getoption("rootdir", None) is not None
-    return config.rootpath if chosen else config.invocation_params.dir
+    return (config.rootpath if chosen else config.invocation_params.dir), chosen
 
 
-def _matrix_at(root: Path, named: str) -> Path:
-    """Return the project's matrix; in a project without one, the matrix that comes with the package."""
-    own = root / (named or MATRIX)
-    return own if named or own.exists() else shipped("matrix.yaml")
+def matrix_of(config: pytest.Config, users: Collection[User]) -> Path:
+    """Return the matrix of a run, which need not be readable.
+
+    That is, in this order: the one of `--ngram-matrix`, from where the command was given; the one of the ini
+    file, from the root; `matrix.yaml` beside the cells; the nearest `bench/matrix.yaml` at or above the test
+    file, up to the root where an ini file or `--rootdir` tells it; `bench/matrix.yaml` of the root. Only for
+    tests that measure nothing, where there is none of these, the one that comes with the package.
+
+    Raises:
+        OptionError: cells have none, or two test files have two.
+    """
+    root, is_known = _base(config)
+    here = config.invocation_params.dir
+    for start, named in ((here, config.getoption("ngram_matrix")), (root, config.getini("ngram_matrix"))):
+        if named:
+            return Path(start, named)
+    found: dict[Path, Path] = {}
+    for user in users:
+        places = list(dict.fromkeys(_places(user, root, is_known=is_known)))
+        # a link to nowhere is there: what it was to be is not known, so nothing may take its place
+        own = next((place for place in places if os.path.lexists(place)), None)
+        if own is None and user.cells:
+            raise _no_matrix(user.path, places)
+        found.setdefault(own or shipped("matrix.yaml"), user.path)
+    if len(found) > 1:
+        raise OptionError(
+            "the tests of one run have two matrices",
+            checked=[f"{matrix} for {path}" for matrix, path in found.items()],
+            fix="run their folders one after the other, or name one matrix for all with --ngram-matrix",
+        )
+    fallback = root / MATRIX if os.path.lexists(root / MATRIX) else shipped("matrix.yaml")
+    return next(iter(found), fallback)
+
+
+def _places(user: User, root: Path, *, is_known: bool) -> Iterable[Path]:
+    folder = user.path.parent
+    if user.cells:
+        yield folder / Path(MATRIX).name
+    for above in (folder, *folder.parents):
+        yield above / MATRIX
+        if is_known and above == root:
+            return
+    yield root / MATRIX
+
+
+def _no_matrix(path: Path, places: Iterable[Path]) -> OptionError:
+    return OptionError(
+        "the cells have no matrix, which says what is measured",
+        checked=[f"cells: {path}", *(f"{place}: not there" for place in places)],
+        fix="write one with `pytest-ngram init`, or name yours with --ngram-matrix",
+    )
 
 
 def cache_folder(given: str | None = None) -> Path:

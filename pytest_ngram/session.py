@@ -29,13 +29,13 @@ from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
 from pytest_ngram.measure.models import Models
 from pytest_ngram.measure.pace import Pace
-from pytest_ngram.measure.probe import probe
+from pytest_ngram.measure.probe import Chats, probe
 from pytest_ngram.measure.server import Server
 from pytest_ngram.measure.servers import Servers
 from pytest_ngram.measure.setup import Setup, read_setup
 from pytest_ngram.measure.unfit import check_context, check_start, unfit
 from pytest_ngram.options import Settings
-from pytest_ngram.record import Prompt, Record, RunFile, ServerStart, pack_tokens
+from pytest_ngram.record import Cell, Prompt, Record, RunFile, ServerStart, pack_tokens
 from pytest_ngram.table.build import LoadedTable
 from pytest_ngram.table.build.for_matrix import Tables
 
@@ -136,7 +136,8 @@ class Session:
         self.ledger.choose(self._chosen, self.setup.matrix)
         self.ledger.order = order_lines(self._chosen)
         self.estimate = self.foresight.estimate(self._chosen)
-        self.pace.plan(self._chosen, self.ledger.restored, self.estimate, self.foresight.sources)
+        known, budget_s = self.foresight.sources, self.foresight.budget_s
+        self.pace.plan(self._chosen, self.ledger.restored, self.estimate, known, budget_s)
 
     def missing_files(self) -> list[str]:
         """Say what of the chosen cells cannot be measured: a file is missing, a model lacks a thing."""
@@ -205,7 +206,7 @@ class Session:
         self.ledger.check_host(cpu, isa)
         server = self._servers.serve(start, table.path if table else None)
         try:
-            self.ledger.check_engine(server.engine.describe())
+            self.ledger.check_engine(server.engine.describe(), start.model)
         except RecordError:
             server.stop()
             raise
@@ -265,10 +266,21 @@ class Session:
         if not records:
             return Finding(), []
         matrix, start = self.setup.matrix, planned.start
-        abstains = matrix.models[start.model].abstains.get(start.config)
-        finding = judge(records, matrix.configs[start.config].types, abstains)
+        abstains = matrix.abstains_of(start.model, start.config)
+        finding = judge(records, matrix.configs[start.config].types, abstains, self.prompts_of(planned.cell))
         changed = self.ledger.judge(records, finding.outcome) if finding.outcome is not None else []
         return finding, changed
+
+    def prompts_of(self, cell: Cell) -> int:
+        """How many prompts the profile has for a cell's model, config and temperature, chosen or not."""
+        alike = (each.cell for each in self.setup.cells if each.start.model == cell.model)
+        wanted = (cell.config, cell.temperature)
+        return len({each.prompt for each in alike if (each.config, each.temperature) == wanted})
+
+    def ran_in_part(self, cell: Cell) -> bool:
+        """Whether prompts of the profile were left out for this model, config and temperature."""
+        alike = self.ledger.alike(cell) or []
+        return len({record.cell.prompt for record in alike}) < self.prompts_of(cell)
 
     def left_out(self, planned: PlannedCell) -> tuple[Finding, list[Record]]:
         """Note that a cell's test was skipped, and judge its config if this was the last one."""
@@ -289,10 +301,10 @@ class Session:
         self.ledger.add_start(start)
         self.pace.started(start)
 
-    def _probe(self, model: str, gathered: Gathered) -> str:
+    def _probe(self, model: str, gathered: Gathered, chats: Chats) -> str:
         self._alone.enter()
         servers = self._new_servers(on_start=gathered.add_start)
-        return probe(model, self.setup.matrix, servers, gathered)
+        return probe(model, self.setup.matrix, servers, gathered, chats)
 
     def _table_of(self, start: Start) -> LoadedTable | None:
         table = self.setup.matrix.configs[start.config].table

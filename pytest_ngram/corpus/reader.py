@@ -24,6 +24,8 @@ from pytest_ngram.errors import CorpusError
 OnBad = Literal["error", "count"]
 
 VERSION = 1
+_EXAMPLE = '{"v":1,"role":"assistant","content":"Hello"}'
+FORMAT = f"one message a line, such as {_EXAMPLE}; `v` and `content` are needed, other keys may be left out"
 FIRST_LINES = 5
 NO_ROLE = "(none)"
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -239,7 +241,8 @@ def _bad_lines(path: Path, report: CorpusReport) -> CorpusError:
     return CorpusError(
         f"{total} of {report.lines} lines of the corpus {path.name} cannot be used, first line {first}",
         checked=[str(path), *reasons],
-        fix="mend or remove these lines, or have them counted and left out (on_bad=count)",
+        fix="mend or remove these lines, or have them counted and left out (`on_bad: count` of the table). "
+        f"Needed is {FORMAT}",
     )
 
 
@@ -251,7 +254,8 @@ def _nothing_left(path: Path, report: CorpusReport, tally: _Tally) -> CorpusErro
         f"no message of the corpus {path.name} can be used",
         checked=checked,
         fix="name a JSONL file of chat messages"
-        + (f" with one of the roles {sorted(tally.roles)}" if tally.roles is not None else ""),
+        + (f" with one of the roles {sorted(tally.roles)}" if tally.roles is not None else "")
+        + f": {FORMAT}",
     )
 
 

@@ -13,20 +13,31 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_ngram.engine import code_files, isa, log_reader, packaged
+from pytest_ngram.engine import code_files, executable, isa, log_reader, packaged
 from pytest_ngram.engine.build import Build, not_offered, of_flags, spec_types_of
 from pytest_ngram.engine.client import Client, CompletionRequest, CompletionResult
 from pytest_ngram.engine.help_text import parse_help, parse_version
 from pytest_ngram.errors import EngineError
 from pytest_ngram.files import write_whole
 
-__all__ = ["Build", "not_offered", "observe", "observed", "probe_binary", "probe_embedded", "probe_server"]
+__all__ = [
+    "Build",
+    "not_offered",
+    "observe",
+    "observed",
+    "probe_binary",
+    "probe_embedded",
+    "probe_server",
+    "require_llama_server",
+]
 
 _SCHEMA = 2
 _ASK_TIMEOUT_S = 60.0
 _LOG_PATIENCE_S = 1.0
 _ENDS = "total time ="
 _METRIC = "llamacpp:"
+# Every llama-server lists these; llama-cli and the others lack the last.
+_OWN_FLAGS = ("--model", "--ctx-size", "--port")
 _PER_POSITION = f"{_METRIC}spec_decode_num_accepted_tokens_per_pos_total"
 # Repeats itself, so that every n-gram type with short matches finds something to draft.
 PROBE_TEXT = "one two three four five six seven eight " * 6
@@ -65,6 +76,28 @@ def probe_binary(program: Path, cache_dir: Path | None) -> Build:
                 kept.parent.mkdir(parents=True, exist_ok=True)
                 write_whole(kept, msgspec.json.encode(said))
     return _placed(said, program)
+
+
+def require_llama_server(build: Build, program: Path) -> None:
+    """Refuse a program that does not answer as llama-server: by its flags, or its version if it lists none.
+
+    Raises:
+        EngineError: outcome `refused`.
+    """
+    names = {name for flag in build.flags for name in flag.names}
+    missing = [name for name in _OWN_FLAGS if name not in names]
+    if not missing or (not names and build.build is not None):
+        return
+    raise EngineError(
+        f"{program} is not a llama-server",
+        outcome="refused",
+        checked=[
+            f"{program} --help: it does not list {', '.join(missing)}",
+            f"{program} --version: {build.build or 'no build of llama.cpp is named'}",
+        ],
+        fix="name llama-server itself, the root of its build, or a script that ends in "
+        '`exec llama-server "$@"` and so answers --help as it does',
+    )
 
 
 def _placed(said: Build, program: Path) -> Build:
@@ -243,11 +276,14 @@ def _cannot_ask(program: Path, flag: str, outcome: str, what: str, said: str) ->
 
 
 def _kept(program: Path, cache_dir: Path | None) -> Path | None:
-    with program.open("rb") as file:
-        script = file.read(2) == b"#!"
+    script = executable.head_of(program).startswith(b"#!")
     if cache_dir is None or script:
         return None
-    return cache_dir / f"build-{_SCHEMA}-{code_files.sha256(code_files.beside(program), cache_dir)[:32]}.json"
+    try:
+        digest = code_files.sha256(code_files.beside(program), cache_dir)
+    except OSError:  # a library beside it that we may not read: it is asked each time
+        return None
+    return cache_dir / f"build-{_SCHEMA}-{digest[:32]}.json"
 
 
 def _load(kept: Path | None) -> Build | None:

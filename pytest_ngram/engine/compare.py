@@ -15,7 +15,29 @@ from pytest_ngram.matrix.spec import STATEFUL_TYPES
 _CONTEXT_STEP = 256
 # What is seen of the server itself, and what shows in nothing that is measured.
 SEEN = frozenset({"model", "ctx-size", "parallel", "spec-type", "metrics", "slots"})
-_NOT_COMPARED = frozenset({"host", "port", "verbosity", "verbose", "alias"})
+# What shows in nothing that is measured: where it listens, what it logs and serves besides.
+_NOT_COMPARED = frozenset(
+    {
+        "host", "port", "verbosity", "verbose", "v", "alias", "api-prefix", "path", "props", "offline",
+        "threads-http", "timeout", "to", "warmup", "no-warmup", "webui", "no-webui", "ui", "no-ui", "perf",
+        "no-perf", "sleep-idle-seconds", "tags", "ssl-cert-file",
+    }
+)  # fmt: skip
+# What changes speed and memory and, by the order in which numbers are added up, at most a near-tie of the
+# text. Such a flag that is wanted and not told is warned of; any other may change the text, and is refused.
+_OF_SPEED = frozenset(
+    {
+        "threads", "threads-batch", "poll", "poll-batch", "prio", "prio-batch", "cpu-strict",
+        "cpu-strict-batch", "C", "cpu-mask", "Cr", "cpu-range", "Cb", "cpu-mask-batch", "Crb",
+        "cpu-range-batch", "numa", "batch-size", "ubatch-size", "n-gpu-layers", "n-cpu-moe", "cpu-moe",
+        "override-tensor", "split-mode", "tensor-split", "ts", "main-gpu", "device", "dev", "load-mode",
+        "lazy-mode", "repack", "no-host", "op-offload", "kv-offload", "kv-unified", "cont-batching", "fit",
+        "fit-ctx", "fit-target", "fitt", "cache-ram", "cache-prompt", "cache-reuse", "cache-idle-slots",
+        "ctx-checkpoints", "checkpoint-min-step", "slot-prompt-similarity", "check-tensors",
+    }
+)  # fmt: skip
+# Short names of flags of the draft model that the table of flags does not hold; others end in -draft.
+_DRAFT_SHORT = frozenset(["hfd", "hfrd", "devd", "Cd", "Crd", "Cbd", "Crbd"])
 _FILES = frozenset({"lookup-cache-static", "lookup-cache-dynamic", "spec-draft-model"})
 # All that a server may have generated before a config that remembers: the one token by which it is looked at.
 _PROBE_TOKENS = 1
@@ -34,28 +56,44 @@ def check_start(
     Args:
         argv: the command line that the start wants.
         seen: what the server tells.
-        told: flags that the user says the server was started with, for those that it does not tell.
+        told: flags that the user says the server was started with, for those that it does not tell. Of
+            drafting they are the whole list: what is not told is at llama.cpp's default.
         n_vocab, tensor_bytes: of the model file that the start names.
 
     Returns:
-        Flags that could not be compared and that change speed at most, such as `-t`; to be warned of.
+        Flags that are wanted and could not be compared, and whose other value would change speed, memory
+        and at most a near-tie of the text, such as `-t`; to be warned of.
 
     Raises:
         EngineError: outcome `refused`, with every difference.
     """
     wanted = AnyFlags().parse(argv)
     types = seen.spec_types if seen.spec_types is not None else _told_types(told)
-    flags, unseen = _flag_differences(argv, told, drafting=bool(wanted.spec_types))
+    flags, unseen = _flag_differences(argv, told, wanted.spec_types)
     differences = [
         *_model_differences(wanted.get("model", ""), seen, n_vocab, tensor_bytes),
         *_shape_differences(wanted.get("ctx-size", 0), wanted.get("parallel", 1), seen),
         *_type_differences(wanted.spec_types, types),
+        *_told_type_differences(told, seen),
         *_state_differences(wanted.spec_types, seen),
         *_endpoint_differences(seen),
         *flags,
     ]
     _refuse_if(differences, "the running server is not the one that this config needs")
     return tuple(unseen)
+
+
+def setting(argv: Sequence[str]) -> dict[str, str]:
+    """Return the flags of a server by key, in one spelling each, without those of drafting.
+
+    Two servers for two configs of a model have the same.
+    """
+    words, values = AnyFlags().group(argv), _values(argv)
+    return {key: f"--{key} {_text(values[key])}".strip() for key in words if not _drafts(key)}
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def check_model(model: str, seen: Seen, *, n_vocab: int | None, tensor_bytes: int | None) -> None:
@@ -70,19 +108,21 @@ def _refuse_if(differences: Sequence[str], cause: str) -> None:
             + (f", and {len(differences) - 1} more" if len(differences) > 1 else ""),
             outcome="refused",
             checked=differences,
-            fix="start it with these flags, and say with --llama-server-flags those that it does not tell; "
-            "or give a llama-server binary, which is started for each config",
+            fix="start it with the flags of the matrix, and say with --llama-server-flags how it was "
+            "started: all flags of drafting (of one on llama.cpp's defaults, --spec-type alone), and what "
+            "else changes text or speed; or give a llama-server binary, which is started for each config",
         )
 
 
 def _flag_differences(
-    argv: Sequence[str], told: Sequence[str], *, drafting: bool
+    argv: Sequence[str], told: Sequence[str], types: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """Return differences to what the user told, and flags of speed of which nothing is known."""
     flags = AnyFlags()
     words, said_words = flags.group(argv), flags.group(told)
     values, said = _values(argv), _values(told)
-    differences: list[str] = []
+    drafting_told = any(_drafts(key) for key in said_words)
+    differences = [] if drafting_told or not types else [_drafting_unknown(words, types)]
     unseen: list[str] = []
     for key in words.keys() - SEEN - _NOT_COMPARED:
         text = " ".join(words[key])
@@ -90,13 +130,31 @@ def _flag_differences(
             continue
         if key in said:
             differences.append(f"{text} is wanted, {' '.join(said_words[key])} is said to be set")
-        elif _drafts(key):
-            differences.append(f"{text} is wanted, and no answer of the server tells what is set")
-        else:
+        elif _drafts(key) and drafting_told:
+            differences.append(f"{text} is wanted, and is not among the flags told")
+        elif key in _OF_SPEED:
             unseen.append(text)
-    extra = [key for key in said.keys() - words.keys() - SEEN if drafting and _drafts(key)]
+        elif not (_drafts(key) and types):  # else all of drafting is unknown, which was said
+            differences.append(f"{text} is wanted, and no answer of the server tells it")
+    extra = [key for key in said_words.keys() - words.keys() - SEEN if _counts(key, drafting=bool(types))]
     differences += [f"{' '.join(said_words[key])} is said to be set, and is not wanted" for key in extra]
     return sorted(differences), sorted(unseen)
+
+
+def _drafting_unknown(words: Mapping[str, Sequence[str]], types: Sequence[str]) -> str:
+    wanted = [word for key in sorted(words) if key != "spec-type" and _drafts(key) for word in words[key]]
+    return (
+        f"{' '.join(wanted) or 'drafting'} is wanted, with the rest of drafting at llama.cpp's defaults, and "
+        "no answer of the server tells what it has: if that is how it was started, say "
+        f"--llama-server-flags='{' '.join(['--spec-type', ','.join(types), *wanted])}'"
+    )
+
+
+def _counts(key: str, *, drafting: bool) -> bool:
+    """Whether a flag that was told and is not wanted makes a difference."""
+    if _drafts(key):
+        return drafting  # without a type it has nothing to decide
+    return key not in _NOT_COMPARED and not key.startswith(("log-", "ssl-"))
 
 
 def _values(argv: Sequence[str]) -> Mapping[str, object]:
@@ -118,13 +176,22 @@ def _same(key: str, wanted: object, said: object) -> bool:
 
 
 def _drafts(key: str) -> bool:
-    """Whether a flag decides what is drafted, and so what is being compared."""
-    return key.startswith(("spec-", "lookup-cache", "draft"))
+    """Whether a flag decides what is drafted or how fast, and so what is being compared."""
+    return key.startswith(("spec-", "lookup-cache", "draft")) or key.endswith("-draft") or key in _DRAFT_SHORT
 
 
 def _told_types(told: Sequence[str]) -> tuple[str, ...] | None:
     parsed = AnyFlags().parse(told)
     return parsed.spec_types if "spec-type" in parsed.values else None
+
+
+def _told_type_differences(told: Sequence[str], seen: Seen) -> list[str]:
+    """What was told of another start of the server says nothing about this one."""
+    types = _told_types(told)
+    if types is None or seen.spec_types is None or set(types) == set(seen.spec_types):
+        return []
+    runs = ", ".join(seen.spec_types) or "without speculation"
+    return [f"{' '.join(AnyFlags().group(told)['spec-type'])} is said to be set, the server runs {runs}"]
 
 
 def _model_differences(wanted: str, seen: Seen, n_vocab: int | None, tensor_bytes: int | None) -> list[str]:

@@ -30,6 +30,8 @@ PACKAGE = "xllamacpp"
 # The tensors of a layer's experts, and the memory that they are kept in: llama.cpp's own (common/common.h).
 _EXPERTS = r"\.ffn_(up|down|gate|gate_up)_(ch|)exps"
 _CPU = "CPU"
+# No model has more layers (llama.cpp's LLAMA_MAX_LAYERS); each override is tried on each tensor of a load.
+_MAX_LAYERS = 512
 _PR_SET_PDEATHSIG = 1
 _PARENT_POLL_S = 0.5
 
@@ -135,9 +137,10 @@ def _add_overrides(holder: Any, name: str, flag: Flag, value: Value) -> None:
 def overrides(flag: Flag, value: Value) -> tuple[str, ...]:
     """Return the tensor overrides that a flag means, each `PATTERN=BUFFER_TYPE`.
 
-    `--n-cpu-moe 2` is `blk\\.0\\.ffn_…_exps=CPU` and the same of layer 1, as in llama.cpp.
+    `--n-cpu-moe 2` is `blk\\.0\\.ffn_…_exps=CPU` and the same of layer 1, as in llama.cpp. As many layers as no
+    model has are all of them: one override, and not one for each.
     """
-    if flag.experts == "all":
+    if flag.experts == "all" or (flag.experts == "layers" and int(value) >= _MAX_LAYERS):  # type: ignore[arg-type]
         return (f"{_EXPERTS}={_CPU}",)
     if flag.experts == "layers":
         return tuple(rf"blk\.{layer}{_EXPERTS}={_CPU}" for layer in range(int(value)))  # type: ignore[arg-type]

@@ -32,8 +32,7 @@ def require_runnable(path: Path) -> None:
         raise _refuse(f"{path} is not a file", path, "name the program itself or its folder")
     if not os.access(path, os.X_OK):
         raise _refuse(f"{path} is not executable", path, f"chmod +x {path}")
-    with path.open("rb") as file:
-        head = file.read(20)
+    head = head_of(path)
     if head.startswith(b"#!"):
         return
     if not head.startswith(_ELF):
@@ -45,6 +44,20 @@ def require_runnable(path: Path) -> None:
         raise _refuse(
             f"{path} is built for {built_for}, this host is {here}", path, "use a build for this host", head
         )
+
+
+def head_of(path: Path) -> bytes:
+    """Return the first 20 bytes. Raises `EngineError` (`refused`) for a file that may be run and not read."""
+    try:
+        with path.open("rb") as file:
+            return file.read(20)
+    except OSError as error:
+        raise EngineError(
+            f"{path} cannot be read",
+            outcome="refused",
+            checked=[str(error), "its bytes are hashed, so that the record says what ran"],
+            fix=f"chmod +r {path}",
+        ) from error
 
 
 def machine_of(head: bytes) -> str:

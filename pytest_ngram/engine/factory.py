@@ -48,7 +48,7 @@ class Factory:
     ) -> None:
         self.choice = choice
         self._cache_dir = cache_dir
-        self._told = tuple(told)
+        self.told = tuple(told)
         self._warn = warn
         self._warned: set[str] = set()
 
@@ -56,7 +56,9 @@ class Factory:
     def build(self) -> Build:
         """What the build has; of a server at a URL nothing but its name. Raises `EngineError`."""
         if self.choice.path is not None:
-            return capabilities.probe_binary(self.choice.path, self._cache_dir)
+            build = capabilities.probe_binary(self.choice.path, self._cache_dir)
+            capabilities.require_llama_server(build, self.choice.path)
+            return build
         if self.choice.url is not None:
             return Build(name=self.choice.url)
         process.require_embedded()
@@ -131,7 +133,7 @@ class Factory:
         engine = url.connect(
             address,
             label=self.choice.label,
-            told=self._told,
+            told=self.told,
             key=api_key.of_environment(),
             ready_timeout_s=ready_timeout_s,
         )
@@ -142,7 +144,7 @@ class Factory:
             compare.check_model(model, engine.seen, n_vocab=n_vocab, tensor_bytes=tensor_bytes)
             return engine
         unseen = compare.check_start(
-            argv, engine.seen, told=self._told, n_vocab=n_vocab, tensor_bytes=tensor_bytes
+            argv, engine.seen, told=self.told, n_vocab=n_vocab, tensor_bytes=tensor_bytes
         )
         text = f"{address}: it cannot be seen whether the server has {', '.join(unseen)}"
         if unseen and text not in self._warned:

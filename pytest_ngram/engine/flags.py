@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TypeVar
 
+from pytest_ngram.engine import api_key
 from pytest_ngram.engine.flag_table import FALSY, FLAGS, TRUTHY, Flag
 from pytest_ngram.errors import EngineError
 
@@ -44,8 +45,6 @@ _REFUSED: Mapping[str, str] = MappingProxyType(
         "--hf-repo": "models are files here; give the path with -m",
         "-mu": "models are files here; give the path with -m",
         "--model-url": "models are files here; give the path with -m",
-        "--api-key": "the server listens on this host only, and a key would stand in every record",
-        "--api-key-file": "the server listens on this host only, and a key would stand in every record",
         "--log-file": "the log is already written to a file of the run",
         "--log-disable": "the log is evidence; lower it with -lv",
     }
@@ -117,7 +116,20 @@ def group(argv: Sequence[str]) -> dict[str, tuple[str, ...]]:
     return grouped
 
 
+def refuse_secrets(argv: Sequence[str]) -> None:
+    """Refuse a key or token on a command line, in a message that does not show it. Raises `EngineError`."""
+    for word in argv:
+        if api_key.is_secret(word):
+            raise _refuse(
+                f"{word.partition('=')[0]} has no place on this command line",
+                ["a key would stand in every record"],
+                "a server that is started here needs none; the key of a server at a URL is taken from "
+                f"{api_key.VARIABLES[0]}, which holds the key itself and no file's name",
+            )
+
+
 def _pairs(argv: Sequence[str]) -> list[tuple[Flag, str, str | None]]:
+    refuse_secrets(argv)
     pairs: list[tuple[Flag, str, str | None]] = []
     words = iter(argv)
     for word in words:

@@ -135,8 +135,13 @@ def check_memory(
     return None
 
 
+def lacks_mtp(nextn: int, parsed: Parsed) -> bool:
+    """Whether draft-mtp has nothing to draft with: no MTP layers in the model, and no `-md` to bring some."""
+    return "draft-mtp" in parsed.spec_types and nextn <= 0 and not parsed.get("spec-draft-model", "")
+
+
 def _check_mtp(facts: Facts, parsed: Parsed) -> None:
-    if "draft-mtp" not in parsed.spec_types or facts.nextn > 0 or parsed.get("spec-draft-model", ""):
+    if not lacks_mtp(facts.nextn, parsed):
         return
     raise _refuse(
         "the model has no MTP block, which draft-mtp drafts with",

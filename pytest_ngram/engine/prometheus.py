@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from pytest_ngram.errors import EngineError
 
 # name, optional {labels}, value, optional time stamp
 _SAMPLE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*(?:\{[^{}]*\})?)\s+(\S+)(?:\s+-?\d+)?")
+# as a C++ stream prints a number
+_DIGITS = 6
 
 
 def parse(text: str) -> dict[str, float]:
@@ -33,6 +36,23 @@ def parse(text: str) -> dict[str, float]:
             )
         samples[match[1]] = value
     return samples
+
+
+def added(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
+    """Return what each counter rose by between two readings.
+
+    A label that was not there before counts from 0; a metric that the build lacks stays away. So does one
+    that may have been rounded: llama-server prints six digits, so that 1234567 reads as 1.23457e+06.
+    """
+    return {
+        name: value - before.get(name, 0.0)
+        for name, value in after.items()
+        if not (_may_be_rounded(value) or _may_be_rounded(before.get(name, 0.0)))
+    }
+
+
+def _may_be_rounded(value: float) -> bool:
+    return value >= 10**_DIGITS and float(f"{value:.{_DIGITS}g}") == value
 
 
 def _number(text: str) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from pytest_ngram.errors import EngineError
 PROGRAM = "llama-server"
 # Where a build puts its programs, seen from the folder that people name.
 _FOLDERS = (".", "bin", "build/bin")
+_USER_WITHOUT_SCHEME = re.compile(r"[^/\s:]+:[^/]*@")
 
 
 @dataclass(frozen=True)
@@ -57,28 +59,41 @@ def choose(named: str | None, label: str | None = None) -> EngineChoice:
         return EngineChoice("embedded", label=label)
     if "://" in named:
         return EngineChoice("url", url=_checked_url(named), label=label)
+    if _USER_WITHOUT_SCHEME.match(named) and not Path(named).exists():
+        raise _refuse(
+            "what stands for the server is neither a path nor a URL",
+            ["it begins with a user's name and a password, which are not shown"],
+            "write http://HOST:PORT",
+        )
     path = packaged.server_path() if named == packaged.PACKAGE else _find(named)
     executable.require_runnable(path)
     return EngineChoice("binary", path=path, label=label)
 
 
 def _checked_url(named: str) -> str:
-    parts = urlsplit(named)
     try:
-        port_ok = parts.port is None or parts.port > 0
+        parts = urlsplit(named)
+        host, port_ok = parts.hostname, parts.port is None or parts.port > 0
     except ValueError:
-        port_ok = False
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_ok:
+        host, port_ok = None, False
+    if not named.lower().startswith(("http://", "https://")) or not host or not port_ok:
         raise _refuse(
-            f"{named} is not the address of a server", ["scheme, host, port"], "write http://HOST:PORT"
+            f"{_shown(named)} is not the address of a server",
+            ["scheme, host, port"],
+            "write http://HOST:PORT",
         )
-    if parts.query or parts.fragment or parts.username:
+    if parts.query or parts.fragment or "@" in parts.netloc:
         raise _refuse(
-            f"{named} says more than an address",
-            ["query, fragment and user have no place here"],
+            f"{_shown(named)} is given with more than an address",
+            ["query, fragment and user have no place here, and are not shown"],
             "write http://HOST:PORT, with the server's --api-prefix if it has one",
         )
     return named.rstrip("/")
+
+
+def _shown(named: str) -> str:
+    """Return an address without what may be secret: whoever stands before an @, a query, a fragment."""
+    return re.sub(r"[?#].*", "", re.sub(r"//.*@", "//", named, flags=re.DOTALL), flags=re.DOTALL)
 
 
 def _find(named: str) -> Path:

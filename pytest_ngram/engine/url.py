@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from pytest_ngram import record
 from pytest_ngram.engine import compare
@@ -17,6 +18,9 @@ from pytest_ngram.errors import EngineError
 _POLL_S = 0.2
 # for a question between two cells, when it has nothing else to do
 _PATIENCE_S = 10.0
+
+
+_ADDRESS = frozenset({"host", "port", "api-prefix"})
 
 
 @dataclass(frozen=True)
@@ -37,7 +41,7 @@ class UrlEngine:
 
     @property
     def argv(self) -> tuple[str, ...]:
-        """What the server tells of itself, written as flags, then what its user tells besides."""
+        """What the server tells of itself and where it answers, as flags, then what its user tells."""
         seen = self.seen
         shown = [("-m", seen.model_path), ("-c", seen.n_ctx), ("-np", seen.total_slots)]
         shown.append(("--spec-type", ",".join(seen.spec_types or ())))
@@ -46,10 +50,10 @@ class UrlEngine:
         told = [
             word
             for key, group in AnyFlags().group(self.told).items()
-            if key not in compare.SEEN or (key == "spec-type" and seen.spec_types is None)
+            if key not in compare.SEEN | _ADDRESS or (key == "spec-type" and seen.spec_types is None)
             for word in group
         ]
-        return (*words, *switches, *told)
+        return (*words, *switches, *_address(self.url), *told)
 
     def alive(self) -> bool:
         """Return True: only a request can tell."""
@@ -104,6 +108,14 @@ class UrlEngine:
             spec_types=self.seen.spec_types or (),
             capabilities=capabilities,
         )
+
+
+def _address(url: str) -> tuple[str, ...]:
+    """Return where a server answers, as flags. No user or password is among them."""
+    parts = urlsplit(url)
+    port = parts.port or (443 if parts.scheme == "https" else 80)
+    prefix = ("--api-prefix", parts.path) if parts.path else ()
+    return ("--host", parts.hostname or "", "--port", str(port), *prefix)
 
 
 def connect(

@@ -24,10 +24,6 @@ _OF_THE_RUN: Mapping[str, str] = MappingProxyType(
         **dict.fromkeys(("-s", "--seed"), "seeds go with each request; the run sets them"),
         **dict.fromkeys(("--temp", "--temperature"), "list temperatures in the matrix"),
         **dict.fromkeys(("-hf", "-hfr", "--hf-repo", "-mu", "--model-url"), "models are files here: use -m"),
-        **dict.fromkeys(
-            ("--api-key", "--api-key-file"),
-            "a key would stand in every record; that of a server at a URL is taken from PYTEST_NGRAM_API_KEY",
-        ),
         "--log-file": "the log is already written to a file of the run",
         "--log-disable": "the log is evidence; lower it with -lv",
         "--spec-default": "name the types, so that the record says what ran",
@@ -90,6 +86,7 @@ class BinaryFlags:
         """
         if not self._build.flags:
             return _group_any(argv)
+        flags.refuse_secrets(argv)
         refusal = not_offered(self._build, _types(argv), argv)
         if refusal is not None:
             raise refusal
@@ -155,12 +152,14 @@ def _types(argv: Sequence[str]) -> list[str]:
 
 
 def _group_any(argv: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    flags.refuse_secrets(argv)
     grouped: dict[str, tuple[str, ...]] = {}
     key = ""
     for word in argv:
         if word.startswith("-") and _NUMBER.fullmatch(word) is None:
             _refuse_of_the_run(word)
-            key = _KEY_OF.get(spelled(word), spelled(word).lstrip("-"))
+            name = spelled(word)
+            key = "load-mode" if name in flags.LOAD_MODE_SWITCHES else _KEY_OF.get(name, name.lstrip("-"))
         elif not key:
             raise _refuse(f"{word!r} is not a flag", " ".join(argv), "take it out")
         grouped[key] = (*grouped.get(key, ()), word)
@@ -177,9 +176,10 @@ def _parse_known(argv: Sequence[str], grouped: Mapping[str, tuple[str, ...]]) ->
 
 
 def _refuse_of_the_run(word: str) -> None:
-    fix = _OF_THE_RUN.get(spelled(word))
+    name = word.partition("=")[0]
+    fix = _OF_THE_RUN.get(spelled(name))
     if fix is not None:
-        raise _refuse(f"{word} has no place on this command line", "it is decided by the run", fix)
+        raise _refuse(f"{name} has no place on this command line", "it is decided by the run", fix)
 
 
 def _refuse(cause: str, checked: str, fix: str) -> EngineError:

@@ -15,7 +15,7 @@ from pytest_ngram.judge import accounting, golden, identity, isolation, vacuity
 from pytest_ngram.judge.golden import Asked, Fingerprint, PromptFile
 from pytest_ngram.judge.identity import Seen, first_difference
 from pytest_ngram.judge.types import STORED, Answer, Margin, Verdict, failed, passed
-from pytest_ngram.matrix.gates import GateCase, policy
+from pytest_ngram.matrix.gates import GateCase, abstains_of, policy
 from pytest_ngram.matrix.spec import BASELINE
 from pytest_ngram.measure.models import handbuilt_spec
 from pytest_ngram.models.handbuilt import rule
@@ -106,7 +106,7 @@ class Gates:
         One that abstains does so in a run of the cells, so after other prompts: alone it may draft.
         """
         matrix = self.runs.servers.matrix
-        abstains = matrix.models[case.model].abstains.get(case.config)
+        abstains = abstains_of(matrix, case.model, case.config)
         if abstains is not None:
             warmed = tuple(self.runs.warmed(case.model, case.config).values())
             return vacuity.judge(warmed, abstains=abstains, never_rejected=None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import errno
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,6 +20,8 @@ def existing(folder: Path, names: Mapping[str, str]) -> list[str]:
 def place(folder: Path, texts: Mapping[str, str]) -> None:
     """Write files; on a failure undo what was written.
 
+    A link stays a link: the file that it leads to is written. A file that is there keeps its mode.
+
     Args:
         folder: the root; it is made where need be.
         texts: by path below the root.
@@ -25,14 +29,15 @@ def place(folder: Path, texts: Mapping[str, str]) -> None:
     Raises:
         OptionError: one cannot be written; nothing of this call is left.
     """
-    before: dict[Path, bytes | None] = {}
+    before: dict[Path, tuple[bytes, int] | None] = {}
     made: list[Path] = []
     try:
         for name, text in texts.items():
             path = folder / name
-            made += _make_folders(path.parent)
-            before[path] = path.read_bytes() if path.exists() else None
-            write_whole(path, text.encode())
+            _make_folders(path.parent, made)
+            target = _target(path)
+            before[target] = (target.read_bytes(), target.stat().st_mode) if target.exists() else None
+            _put(target, text.encode(), before[target])
     except BaseException as error:
         _undo(before, made)
         if not isinstance(error, OSError):
@@ -44,20 +49,35 @@ def place(folder: Path, texts: Mapping[str, str]) -> None:
         ) from error
 
 
-def _make_folders(folder: Path) -> list[Path]:
-    """Make a folder and those above it; return the new ones, outermost first."""
+def _make_folders(folder: Path, made: list[Path]) -> None:
+    """Make a folder and those above it; each new one is added to `made` at once, outermost first."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    folder.mkdir(parents=True, exist_ok=True)
-    return missing[::-1]
+    for each in reversed(missing):
+        each.mkdir()
+        made.append(each)
 
 
-def _undo(before: Mapping[Path, bytes | None], made: list[Path]) -> None:
-    for path, content in before.items():
+def _target(path: Path) -> Path:
+    """Return the file that is written: for a link the one that it leads to, which need not exist."""
+    target = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if target.is_symlink():  # a link that leads back to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
+    return target
+
+
+def _put(path: Path, content: bytes, before: tuple[bytes, int] | None) -> None:
+    write_whole(path, content)
+    if before is not None:
+        path.chmod(before[1] & 0o7777)
+
+
+def _undo(before: Mapping[Path, tuple[bytes, int] | None], made: list[Path]) -> None:
+    for path, was in before.items():
         with contextlib.suppress(OSError):
-            if content is None:
+            if was is None:
                 path.unlink(missing_ok=True)
             else:
-                write_whole(path, content)
+                _put(path, was[0], was)
     for folder in reversed(made):
         with contextlib.suppress(OSError):
             folder.rmdir()

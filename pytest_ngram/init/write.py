@@ -29,6 +29,7 @@ from pytest_ngram.init.place import existing, place
 from pytest_ngram.init.project import Repository, look
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.matrix.names import config_words
+from pytest_ngram.matrix.spec import BASELINE
 from pytest_ngram.measure.setup import read_setup
 from pytest_ngram.models.gguf_file import inspect
 from pytest_ngram.options import cache_folder
@@ -152,8 +153,18 @@ def _refuse_existing(folder: Path, texts: dict[str, str], *, force: bool) -> Non
         raise OptionError(
             f"{len(there)} of {len(texts)} files exist already",
             checked=[str(folder / name) for name in there],
-            fix="look at them; --force replaces these files and no others. Nothing was written",
+            fix=_what_to_do(there),
         )
+
+
+def _what_to_do(there: list[str]) -> str:
+    text = "look at them; --force replaces these files and no others. Nothing was written"
+    if MATRIX in there:
+        text += (
+            f". To add a model, write it into {MATRIX} by hand, under `models:`; what would be written for "
+            "it is shown by `pytest-ngram init ../look --no-ci --model FILE`, to be copied from there"
+        )
+    return text
 
 
 def _check(text: str, engine: EngineChoice) -> None:
@@ -211,5 +222,11 @@ def _commands(repository: Repository, engine: EngineChoice, model: OwnModel | No
     return [
         *first,
         f"{only} --collect-only -q --ngram-probe",
-        f"{only} --benchmark-autosave --benchmark-quiet",
+        f'{only} -k "{BASELINE}/ or {_first_of(model)}/" --benchmark-quiet',
+        f"{only} --ngram-budget 2h --benchmark-autosave --benchmark-quiet",
     ]
+
+
+def _first_of(model: OwnModel) -> str:
+    """The config for a first look: the first that drafts."""
+    return next(name for name in model.advice.configs if name != BASELINE)

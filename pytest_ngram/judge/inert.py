@@ -7,11 +7,14 @@ those of the baseline, or of the rest of its stack, under another name.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from pytest_ngram.record import Outcome, Record, Round, TypeDrafts
+
+_NONE: Mapping[str, str] = MappingProxyType({})
 
 
 class Drafts(msgspec.Struct, frozen=True):
@@ -30,38 +33,56 @@ class Drafts(msgspec.Struct, frozen=True):
 class Finding(msgspec.Struct, frozen=True):
     """What is to be said of a config at one temperature.
 
+    It `fails` the run unless only a part of the profile's prompts ran.
     `outcome` is that of its cells which ended well, null where they stay as they are; `warning` is told once.
     """
 
     outcome: Outcome | None = None
     warning: str | None = None
+    fails: bool = True
 
 
-def judge(records: Sequence[Record], types: Sequence[str], abstains: str | None = None) -> Finding:
+def judge(
+    records: Sequence[Record],
+    types: Sequence[str],
+    abstains: Mapping[str, str] = _NONE,
+    of_prompts: int = 0,
+) -> Finding:
     """Judge all cells of one model, config and temperature.
 
     Args:
         records: its cells, failed ones too.
         types: the types of the config, by the names of `--spec-type`; none for the baseline.
-        abstains: why the config is expected never to draft on this model; None where it is expected to draft.
+        abstains: the types that are expected never to draft on this model, and why; the others have to.
+        of_prompts: how many prompts the profile has for the model, of which fewer may have been run.
 
     Returns:
-        `inert` with its reason where a type is known to have drafted nothing; where that was expected, `ok`
-        with a reason that says so. What is not known is not judged.
+        `inert` with its reason where a type is known to have drafted nothing; where that was expected of each
+        such type, `ok` with a reason that says so. What is not known is not judged. A warning names the types
+        that were expected never to draft, and did.
     """
     good = [record for record in records if record.outcome.status == "ok"]
     rounds = [round_ for record in good for round_ in record.rounds]
     if not rounds or not types:
         return Finding()
     counts = _counts(rounds, types)
+    busy = [each for each in counts if each.drafted and each.type in abstains]
+    warning = _no_longer(good, busy) if busy else None
     idle = [each for each in counts if each.drafted == 0]
-    if not idle:
-        known = all(each.drafted for each in counts)
-        return Finding(warning=_no_longer(good, counts) if abstains is not None and known else None)
-    if abstains is not None:
-        which = f" ({' and '.join(each.type for each in idle)} drafted nothing)" if len(types) > 1 else ""
-        return Finding(outcome=Outcome(status="ok", reason=f"inert, as expected{which}: {abstains}"))
-    return Finding(outcome=Outcome(status="inert", reason=_reason(records, good, idle, counts)))
+    unexpected = [each for each in idle if each.type not in abstains]
+    if unexpected:
+        outcome = Outcome(status="inert", reason=_reason(records, good, unexpected, counts, of_prompts))
+        part = _part(records, of_prompts)
+        if part is not None:
+            cell = good[0].cell
+            seen = f"{cell.model}/{cell.config} at temperature {cell.temperature:g} drafted nothing"
+            more = f"{seen}, but only {part}: run more of them first"
+            return Finding(outcome, "; ".join([more, warning] if warning else [more]), fails=False)
+    elif idle:
+        outcome = Outcome(status="ok", reason=f"inert, as expected{_expected(idle, types, abstains)}")
+    else:
+        return Finding(warning=warning)
+    return Finding(outcome=outcome, warning=warning)
 
 
 def apply(records: Iterable[Record], outcome: Outcome) -> list[Record]:
@@ -110,10 +131,22 @@ def _drafted(name: str, round_: Round, types: Sequence[str]) -> int | None:
     return round_.drafted if round_.drafted == 0 or len(types) == 1 else None
 
 
+def _part(records: Sequence[Record], of_prompts: int) -> str | None:
+    """Say how many of the profile's prompts ran; None where all did."""
+    prompts = len({record.cell.prompt for record in records})
+    return f"{prompts} of {of_prompts} prompts of the profile ran" if prompts < of_prompts else None
+
+
 def _reason(
-    records: Sequence[Record], good: Sequence[Record], idle: Sequence[Drafts], counts: Sequence[Drafts]
+    records: Sequence[Record],
+    good: Sequence[Record],
+    idle: Sequence[Drafts],
+    counts: Sequence[Drafts],
+    of_prompts: int,
 ) -> str:
     cell = good[0].cell
+    part = _part(records, of_prompts)
+    first = "run more prompts of the profile first; then " if part is not None else ""
     names = " and ".join(each.type for each in idle)
     cells = f"{_cells(len(good))} ended well"
     if len(good) < len(records):
@@ -122,7 +155,8 @@ def _reason(
         f"{names} never drafted anything{_asked(idle)}",
         f"  checked: {cells}, temperature {cell.temperature:g}; {_generated(good)} tokens generated",
         *(f"  checked: {_told(each)}" for each in counts),
-        f"  to do: {_to_do(idle, cell.model, cell.config)}",
+        *([f"  checked: {part}"] if part is not None else []),
+        f"  to do: {first}{_to_do(idle, cell.model, cell.config, of_stack=len(counts) > 1)}",
     ]
     return "\n".join(lines)
 
@@ -149,14 +183,27 @@ def _told(each: Drafts) -> str:
     return f"{each.type}: asked {each.calls} times (calls of generate), {each.drafted} tokens drafted"
 
 
-def _to_do(idle: Sequence[Drafts], model: str, config: str) -> str:
-    expect = f"say so in the matrix: models.{model}.abstains: {{{config}: why}}"
+def _to_do(idle: Sequence[Drafts], model: str, config: str, *, of_stack: bool) -> str:
+    why = f"{{{', '.join(f'{each.type}: why' for each in idle)}}}" if of_stack else "why"
+    expect = f"say so in the matrix: models.{model}.abstains: {{{config}: {why}}}"
     if any(each.calls == 0 or not each.is_set_up for each in idle):
         return f"take it out of the stack, or, if no draft is expected, {expect}"
     return (
         "give it flags with which it drafts (shorter matches), or prompts that repeat themselves; "
         f"if no draft is expected, {expect}"
     )
+
+
+def _expected(idle: Sequence[Drafts], types: Sequence[str], abstains: Mapping[str, str]) -> str:
+    """Say why nothing was drafted; of a stack, by which types, those with one reason together."""
+    if len(types) == 1:
+        return f": {abstains[types[0]]}"
+    reasons = dict.fromkeys(abstains[each.type] for each in idle)
+    told = []
+    for reason in reasons:
+        names = " and ".join(each.type for each in idle if abstains[each.type] == reason)
+        told.append(f"{names} drafted nothing: {reason}")
+    return f" ({'; '.join(told)})"
 
 
 def _no_longer(good: Sequence[Record], counts: Sequence[Drafts]) -> str:

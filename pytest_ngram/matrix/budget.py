@@ -3,6 +3,7 @@
 Blocks are the independent samples and fewer than three can never give a verdict, so prompts are given up
 before the third block is, and blocks above the third before prompts. What is kept is a grid: the same prompts
 for every config of a model, in the first blocks; both passes of the baseline, and all temperatures, stay.
+Of the prompts those stay that have most to do, since a short answer tells least of how fast it was made.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 
 from pytest_ngram.errors import OptionError
 from pytest_ngram.matrix.duration import said, written
@@ -18,6 +20,9 @@ from pytest_ngram.matrix.plan import PlannedCell
 VERDICT_BLOCKS = 3
 
 Cost = Callable[[Sequence[PlannedCell]], float]
+Sizes = Mapping[tuple[str, str], tuple[float, ...]]
+_NO_SIZES: Sizes = MappingProxyType({})
+_NO_NAMES: Mapping[str, Sequence[str]] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,7 @@ class Cut:
         cells: what is kept, in order.
         duration_s: what it takes.
         kinds: whether each kind of prompt still has one.
+        names: by model, the prompts that stay, those with most to do first.
     """
 
     cells: tuple[PlannedCell, ...]
@@ -37,6 +43,7 @@ class Cut:
     of_blocks: int
     of_prompts: int
     kinds: bool
+    names: Mapping[str, tuple[str, ...]]
     duration_s: float
 
 
@@ -46,18 +53,29 @@ class Grid:
     Args:
         cells: in the order in which they run; what `-k` left.
         kinds: the kind of each prompt, by its id.
+        sizes: by model and prompt, how much there is to do; prompts with more are kept first.
+        before: by model, prompts that were chosen already: they stay before all others, in this order.
     """
 
-    def __init__(self, cells: Sequence[PlannedCell], kinds: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        cells: Sequence[PlannedCell],
+        kinds: Mapping[str, str],
+        sizes: Sizes = _NO_SIZES,
+        before: Mapping[str, Sequence[str]] = _NO_NAMES,
+    ) -> None:
         self.cells = tuple(cells)
         self._kinds = kinds
         self._blocks: dict[str, list[int]] = {}
         self._prompts: dict[str, list[str]] = {}
         for model, part in _by_model(cells).items():
             self._blocks[model] = sorted({planned.start.block for planned in part})
-            self._prompts[model] = _in_turn(
-                {each.prompt: (each.prompt_set, self._kind(each.prompt)) for each in part}
+            turns = _in_turn(
+                {each.prompt: (each.prompt_set, self._kind(each.prompt)) for each in part},
+                {prompt: sizes.get((model, prompt), ()) for prompt in {each.prompt for each in part}},
             )
+            chosen = [prompt for prompt in before.get(model, ()) if prompt in turns]
+            self._prompts[model] = [*chosen, *(prompt for prompt in turns if prompt not in chosen)]
         self.blocks = max(map(len, self._blocks.values()), default=0)
         self.prompts = max(map(len, self._prompts.values()), default=0)
 
@@ -83,6 +101,7 @@ class Grid:
             of_blocks=self.blocks,
             of_prompts=self.prompts,
             kinds=self._kinds_of(cells) == self._kinds_of(self.cells),
+            names={model: tuple(all_[:prompts]) for model, all_ in self._prompts.items()},
             duration_s=cost(cells),
         )
 
@@ -93,7 +112,15 @@ class Grid:
         return {(each.start.model, each.prompt_set, self._kind(each.prompt)) for each in cells}
 
 
-def fit(cells: Sequence[PlannedCell], kinds: Mapping[str, str], cost: Cost, budget_s: float) -> Cut:
+def fit(
+    cells: Sequence[PlannedCell],
+    kinds: Mapping[str, str],
+    cost: Cost,
+    budget_s: float,
+    *,
+    sizes: Sizes = _NO_SIZES,
+    before: Mapping[str, Sequence[str]] = _NO_NAMES,
+) -> Cut:
     """Return what to measure within a budget.
 
     Args:
@@ -101,11 +128,12 @@ def fit(cells: Sequence[PlannedCell], kinds: Mapping[str, str], cost: Cost, budg
         kinds: the kind of each prompt, by its id.
         cost: seconds of some cells; more cells must not cost less.
         budget_s: what there is.
+        sizes, before: as `Grid` takes them.
 
     Raises:
         OptionError: not even one block with one prompt of each model fits.
     """
-    grid = Grid(cells, kinds)
+    grid = Grid(cells, kinds, sizes, before)
     if not cells:
         return grid.cut(0, 0, cost)
 
@@ -129,14 +157,18 @@ def _most(highest: int, fits: Callable[[int], bool]) -> int:
     return low
 
 
-def _in_turn(kinds: Mapping[str, tuple[str, str]]) -> list[str]:
-    """Prompts so ordered that the first n are of as many kinds as n prompts can be: one of each in turn."""
+def _in_turn(kinds: Mapping[str, tuple[str, str]], sizes: Mapping[str, tuple[float, ...]]) -> list[str]:
+    """Prompts so ordered that the first n are of as many kinds as n prompts can be: one of each in turn.
+
+    Within a kind, and within a turn, those with more to do come first.
+    """
     turns: dict[tuple[str, str], int] = {}
-    ranked = []
-    for prompt, kind in kinds.items():
-        turns[kind] = turns.get(kind, -1) + 1
-        ranked.append((turns[kind], prompt))
-    return [prompt for _, prompt in sorted(ranked, key=lambda each: each[0])]
+    turn_of = {}
+    by_size = sorted(kinds, key=lambda prompt: sizes[prompt], reverse=True)  # stable: equal ones as they were
+    for prompt in by_size:
+        kind = kinds[prompt]
+        turn_of[prompt] = turns[kind] = turns.get(kind, -1) + 1
+    return sorted(by_size, key=lambda prompt: turn_of[prompt])
 
 
 def _by_model(cells: Sequence[PlannedCell]) -> dict[str, list[PlannedCell]]:

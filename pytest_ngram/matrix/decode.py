@@ -159,7 +159,7 @@ def _check_models(file: str, matrix: MatrixSpec) -> None:
             fail(
                 file, f"{path}.configs", f"has no {BASELINE!r}", fix="add it: every change is told against it"
             )
-        _check_abstains(file, f"{path}.abstains", model, matrix.configs_of(name))
+        _check_abstains(file, f"{path}.abstains", name, matrix)
 
 
 def _check_source(file: str, path: str, source: SourceSpec) -> None:
@@ -186,13 +186,28 @@ def _check_draft_configs(file: str, path: str, model: ModelSpec, matrix: MatrixS
             )
 
 
-def _check_abstains(file: str, path: str, model: ModelSpec, configs: Iterable[str]) -> None:
-    drafting = [config for config in configs if config != BASELINE]
-    for config, reason in model.abstains.items():
+def _check_abstains(file: str, path: str, model: str, matrix: MatrixSpec) -> None:
+    drafting = [config for config in matrix.configs_of(model) if config != BASELINE]
+    for config, told in matrix.models[model].abstains.items():
+        here = f"{path}.{config}"
         if config not in drafting:
-            unknown(file, f"{path}.{config}", "drafting config of this model", config, drafting)
-        if not reason.strip():
-            fail(file, f"{path}.{config}", "is empty", fix="say why this config never drafts on this model")
+            unknown(file, here, "drafting config of this model", config, drafting)
+        types = matrix.configs[config].types
+        if isinstance(told, str) and len(types) > 1:
+            fail(
+                file,
+                here,
+                f"does not say which of the types {' and '.join(types)} never drafts",
+                checked=["the other types of a stack have to draft"],
+                fix=f"name the type: `{config}: {{{types[-1]}: {told.strip() or 'why'}}}`",
+            )
+        reasons = {"": told} if isinstance(told, str) else {f".{name}": why for name, why in told.items()}
+        for name in () if isinstance(told, str) else told:
+            if name not in types:
+                unknown(file, f"{here}.{name}", "type of this config", name, types)
+        for name, why in reasons.items() or [("", "")]:
+            if not why.strip():
+                fail(file, f"{here}{name}", "is empty", fix="say why it never drafts on this model")
 
 
 def _check_tables(file: str, matrix: MatrixSpec) -> None:

@@ -1,7 +1,8 @@
 """How long cells will take, from what was measured before. Pure.
 
 Seconds = starts × (load + warm-up) + requests × (prompt + generation + what a request takes besides) + what
-stands between cells. Nothing is guessed: a model of which nothing was measured has no duration.
+stands between cells. Nothing is guessed: a model of which nothing was measured has no duration. Where another
+config's figures stand for a config's own, its requests count for `MARGIN` more.
 """
 
 from __future__ import annotations
@@ -13,6 +14,9 @@ from pytest_ngram.matrix.plan import PlannedCell, Start
 from pytest_ngram.matrix.spec import BASELINE
 from pytest_ngram.matrix.timings import Answer, Source, Timing
 from pytest_ngram.record import Cell
+
+# A config that drafts in vain is slower than the baseline that stands for it, seldom by more than this.
+MARGIN = 0.25
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,8 @@ class ModelEstimate:
         starts, cells: how many servers are started and cells measured; restored cells are left out.
         tokens: what is generated at most: cells × rounds × n_predict.
         prompt_tokens: of the prompts whose length is known.
-        unknown_prompts: prompts whose length is not known.
+        unknown_prompts: prompts whose length is not known; they count as the mean of those that are.
+        uncounted: the length of no prompt is known, so none is counted: the duration is a lower bound.
         load_s: mean seconds until a server is ready; None where unknown.
         duration_s: all of it; None where nothing was measured on the model.
         origins: by config, where its figures come from.
@@ -43,6 +48,7 @@ class ModelEstimate:
     tokens: int
     prompt_tokens: int
     unknown_prompts: int
+    uncounted: bool
     load_s: float | None
     duration_s: float | None
     origins: Mapping[str, Origin]
@@ -59,6 +65,11 @@ class Estimate:
     def unknown(self) -> tuple[str, ...]:
         """The models of which nothing was measured."""
         return tuple(part.model for part in self.models if part.duration_s is None)
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """The models whose durations leave out the prompts."""
+        return tuple(part.model for part in self.models if part.uncounted)
 
     @property
     def known_s(self) -> float:
@@ -108,6 +119,39 @@ class Estimator:
                 return known.prompts[prompt]
         return None
 
+    def mean_prompt_n(self, model: str) -> float | None:
+        """Return the mean length of a model's prompts that are known; None where none is."""
+        known: dict[str, int] = {}
+        for source in self._sources:
+            if model in source.models:
+                known = {name: each.prompt_n for name, each in source.models[model].prompts.items()} | known
+        return sum(known.values()) / len(known) if known else None
+
+    def sizes(
+        self, cells: Iterable[PlannedCell], lengths: Mapping[str, int]
+    ) -> dict[tuple[str, str], tuple[float, float]]:
+        """Return how much there is to do for each model and prompt: tokens of the answer, size of the prompt.
+
+        Args:
+            cells: of the run.
+            lengths: the characters of each prompt, for a model whose prompts are not all known in tokens.
+
+        Answers count only for a model on which all prompts were answered before; otherwise they are 0.
+        """
+        by_model: dict[str, dict[str, PlannedCell]] = {}
+        for planned in cells:
+            by_model.setdefault(planned.start.model, {})[planned.prompt] = planned
+        sizes: dict[tuple[str, str], tuple[float, float]] = {}
+        for model, prompts in by_model.items():
+            known = {name: self.answer(model, name) for name in prompts}
+            answered = all(each is not None and each.rounds for each in known.values())
+            counted = all(known.values())
+            for name, each in known.items():
+                tokens = each.tokens(prompts[name].n_predict) if each is not None and answered else 0
+                length = each.prompt_n if each is not None and counted else lengths.get(name, 0)
+                sizes[model, name] = (tokens, length)
+        return sizes
+
     def cell_s(self, planned: PlannedCell) -> float | None:
         """Return the seconds of a cell without its start; None where its model is unknown."""
         model, config = planned.start.model, planned.start.config
@@ -150,9 +194,13 @@ class Estimator:
         found = self.timing(planned.start.model, planned.start.config)
         if found is None:
             return None
+        timing, origin = found
         answer = self.answer(planned.start.model, planned.prompt)
         tokens = answer.tokens(planned.n_predict) if answer is not None else planned.n_predict
-        return found[0].request_s(answer.prompt_n if answer is not None else None, tokens)
+        length = answer.prompt_n if answer is not None else self.mean_prompt_n(planned.start.model)
+        request_s = timing.request_s(length or 0, tokens)
+        stands_in = origin.config != planned.start.config
+        return request_s * (1 + MARGIN) if request_s is not None and stands_in else request_s
 
     def _between_s(self, model: str) -> float:
         for source in self._sources:
@@ -193,6 +241,7 @@ def _model(name: str, cells: Sequence[PlannedCell], estimator: Estimator) -> Mod
         tokens=sum(planned.rounds * planned.n_predict for planned in cells),
         prompt_tokens=sum(planned.rounds * answer.prompt_n for planned, answer in answers if answer),
         unknown_prompts=len({planned.prompt for planned, answer in answers if answer is None}),
+        uncounted=known and estimator.mean_prompt_n(name) is None,
         load_s=sum(known_loads) / len(loads) if len(known_loads) == len(loads) else None,
         duration_s=estimator.total_s(cells) if known else None,
         origins={config: each[1] for config, each in found.items() if each is not None},

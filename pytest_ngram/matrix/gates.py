@@ -85,6 +85,15 @@ def policy(matrix: MatrixSpec, model: str, config: str) -> str:
     return "strict" if matrix.models[model].generate is not None else matrix.configs[config].identity
 
 
+def abstains_of(matrix: MatrixSpec, model: str, config: str) -> str | None:
+    """Return why a config is expected to draft nothing at all; None where any type of it is to draft."""
+    said = matrix.models[model].abstains.get(config)
+    if not isinstance(said, dict):
+        return said
+    silent = set(matrix.configs[config].types) <= said.keys()
+    return "; ".join(dict.fromkeys(said.values())) if silent else None
+
+
 def check_gates(file: str, matrix: MatrixSpec) -> None:
     """Fail for names in `gates:` that the matrix lacks, and for a policy that a config cannot keep."""
     gates = matrix.gates

@@ -13,7 +13,7 @@ Share = Annotated[float, msgspec.Meta(gt=0.0, le=1.0)]
 ZeroToOne = Annotated[float, msgspec.Meta(ge=0.0, le=1.0)]
 Temperature = Annotated[float, msgspec.Meta(ge=0.0, le=5.0)]
 
-# llama.cpp's own names. Of a stateful type something outlives the request: its cells depend on their order.
+# llama.cpp's own names.
 SPEC_TYPES = (
     "draft-simple",
     "draft-eagle3",
@@ -26,7 +26,9 @@ SPEC_TYPES = (
     "ngram-mod",
     "ngram-cache",
 )
-STATEFUL_TYPES = frozenset({"ngram-cache", "ngram-mod"})
+# Of these something outlives the request, so that cells depend on their order: the context table, the hash
+# pool, the map's old keys and its place in the earlier prompt. `tests/process` shows it of each of them.
+STATEFUL_TYPES = frozenset({"ngram-cache", "ngram-mod", "ngram-map-k", "ngram-map-k4v"})
 # Types that draft with a second model, which `-md` names. (`draft-mtp` has its block in the model itself.)
 DRAFT_MODEL_TYPES = frozenset({"draft-simple", "draft-eagle3", "draft-dflash", "draft-dspark"})
 BASELINE = "none"
@@ -66,7 +68,7 @@ class ModelSpec(SourceSpec, frozen=True, forbid_unknown_fields=True):
     """One model: where it comes from, llama-server flags for it, and what is run on it.
 
     `draft` is the second model, with which `draft-simple` and its like draft. `abstains` gives, by config,
-    why that config, or one type of it, is expected never to draft on this model.
+    why it is expected never to draft on this model: a reason, or for a stack a reason for each such type.
     """
 
     flags: str = ""
@@ -75,7 +77,7 @@ class ModelSpec(SourceSpec, frozen=True, forbid_unknown_fields=True):
     prompt_sets: tuple[str, ...] | None = None
     n_predict: Tokens | None = None
     blocks: Positive | None = None
-    abstains: dict[str, str] = {}
+    abstains: dict[str, str | dict[str, str]] = {}
 
 
 class ConfigSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -182,6 +184,16 @@ class MatrixSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         ]
         taken = self.profiles[profile].configs if profile is not None else None
         return tuple(name for name in names if taken is None or name in taken)
+
+    def unused_configs(self) -> tuple[str, ...]:
+        """The config ids that no model runs, in the order of the matrix."""
+        used = {name for model in self.models for name in self.configs_of(model)}
+        return tuple(name for name in self.configs if name not in used)
+
+    def abstains_of(self, model: str, config: str) -> dict[str, str]:
+        """The types of a config that are expected never to draft on a model, and why."""
+        told = self.models[model].abstains.get(config, {})
+        return dict.fromkeys(self.configs[config].types, told) if isinstance(told, str) else told
 
     def prompt_sets_of(self, model: str) -> tuple[str, ...]:
         """The prompt sets that run on a model, in the order written."""

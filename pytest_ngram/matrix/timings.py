@@ -151,6 +151,10 @@ class Gathered:
             answer = Answer(round_.prompt_n, 1, *_ended(round_))
             prompts[prompt] = prompts[prompt] + answer if prompt in prompts else answer
 
+    def add_prompt(self, model: str, prompt: str, prompt_n: int) -> None:
+        """Note what a prompt became, without an answer to it."""
+        self.models.setdefault(model, ModelTimings({}, {})).prompts.setdefault(prompt, Answer(prompt_n))
+
     def _add(self, model: str, config: str, timing: Timing) -> None:
         configs = self.models.setdefault(model, ModelTimings({}, {})).configs
         configs[config] = configs.get(config, Timing()) + timing

@@ -17,10 +17,11 @@ from pytest_ngram.measure import remembered
 from pytest_ngram.measure.journal import Budget
 from pytest_ngram.measure.ledger import Ledger
 from pytest_ngram.measure.past import read_past
+from pytest_ngram.measure.probe import Chats
 from pytest_ngram.measure.setup import Setup
 
 Warn = Callable[[str], None]
-Probe = Callable[[str, Gathered], str]
+Probe = Callable[[str, Gathered, Chats], str]
 
 
 @dataclass(frozen=True)
@@ -48,7 +49,7 @@ class Foresight:
         setup: the matrix and its cells.
         factory: tells which engine will answer.
         ledger: what a journal that is resumed holds.
-        probe: measures one model quickly into what it is given.
+        probe: measures one model quickly into what it is given, and the lengths of prompts.
         warn: called with what the user should know.
     """
 
@@ -57,6 +58,7 @@ class Foresight:
     ) -> None:
         self.notes: list[str] = []
         self.cut: Cut | None = None
+        self.probing = False  # whether a probe was begun
         self._asked = asked
         self._setup = setup
         self._factory = factory
@@ -86,23 +88,24 @@ class Foresight:
         return estimate(cells, self._ledger.restorable(cells, self._setup.matrix), self.sources)
 
     def prepare(self, cells: Sequence[PlannedCell], *, only_look: bool) -> None:
-        """Probe the models of which nothing is known, if that was asked for or a budget needs it.
+        """Probe the models of which nothing, or no prompt, is known: if asked to, or if a budget needs it.
 
         Args:
             cells: what will run.
             only_look: nothing will be measured, so no server is started unless a probe was asked for.
         """
-        unknown = self.estimate(cells).unknown
+        found = self.estimate(cells)
+        unknown = (*found.unknown, *found.uncounted)
         wanted = self._asked.probe or (self._asked.budget_s is not None and not only_look)
         if not unknown or not wanted:
             return
+        self.probing = True
         if not self._asked.probe:
             self.notes.append("the budget needs timings, so models of which nothing is known are probed")
         for model in unknown:
             try:
-                self.notes.append(
-                    f"probed {model}: {self._probe(model, self._probed)}; one start and request"
-                )
+                seen = self._probe(model, self._probed, self._chats(model))
+                self.notes.append(f"probed {model}: {seen}; one start and request")
             except NgramError as error:
                 self._warn(f"the probe of {model} failed: {error.cause}")
         self.remember(self._probed.models)
@@ -128,9 +131,13 @@ class Foresight:
         def cost(chosen: Sequence[PlannedCell]) -> float:
             return estimator.total_s(chosen, self._ledger.restorable(chosen, self._setup.matrix))
 
-        cut = self._as_before(Grid(cells, kinds), cost, budget_s) or fit(cells, kinds, cost, budget_s)
+        sizes = estimator.sizes(cells, self._lengths())
+        chosen = self._ledger.saved_budget.names if self._ledger.saved_budget is not None else {}
+        cut = self._as_before(Grid(cells, kinds, sizes, chosen), cost, budget_s) or fit(
+            cells, kinds, cost, budget_s, sizes=sizes, before=chosen
+        )
         self.cut = cut
-        self._ledger.budget = Budget(budget_s=budget_s, blocks=cut.blocks, prompts=cut.prompts)
+        self._ledger.budget = Budget(budget_s, cut.blocks, cut.prompts, dict(cut.names))
         return cut
 
     def remember(self, measured: dict[str, ModelTimings]) -> None:
@@ -139,6 +146,20 @@ class Foresight:
             place = self._place(name)
             if place is not None:
                 remembered.remember(place, timings, self._warn)
+
+    def _chats(self, model: str) -> Chats:
+        """The prompts of a model, those too that `-k` left out: a later run may want them."""
+        return {
+            cell.prompt: self._setup.chat_of(cell) for cell in self._setup.cells if cell.start.model == model
+        }
+
+    def _lengths(self) -> dict[str, int]:
+        """The characters of each prompt."""
+        return {
+            prompt.id: sum(len(message.content) for message in prompt.messages)
+            for prompts in self._setup.prompt_sets.values()
+            for prompt in prompts.prompts
+        }
 
     def _as_before(
         self, grid: Grid, cost: Callable[[Sequence[PlannedCell]], float], budget_s: float

@@ -29,11 +29,12 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Budget(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What `--ngram-budget` chose: so many blocks, and so many prompts of each model."""
+    """What `--ngram-budget` chose: so many blocks, and so many prompts of each model, by name."""
 
     budget_s: float
     blocks: int
     prompts: int
+    names: dict[str, tuple[str, ...]] = {}
 
 
 class Saved(msgspec.Struct, frozen=True):

@@ -12,6 +12,7 @@ from pytest_ngram.judge import inert
 from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.measure.journal import Budget, Header, Journal, Saved, read
+from pytest_ngram.measure.same_engine import differences
 from pytest_ngram.record import (
     Cell,
     Engine,
@@ -48,6 +49,7 @@ class Ledger:
         self._starts = list(saved.starts) if saved else []
         self._prompts = {(p.model, p.prompt): p for p in saved.prompts} if saved else {}
         self._journal: Journal | None = None
+        self._unwritten: set[Cell] = set()
         self._begin_s = time.monotonic()
 
     def choose(self, cells: Sequence[PlannedCell], matrix: MatrixSpec) -> None:
@@ -137,15 +139,16 @@ class Ledger:
                     fix="start a new run, without --ngram-resume",
                 )
 
-    def check_engine(self, engine: Engine) -> None:
-        """Raise `RecordError` if restored cells were measured by another build of the engine."""
+    def check_engine(self, engine: Engine, model: str) -> None:
+        """Raise `RecordError` if restored cells are of another build, or of another server at a URL."""
         for record in self.restored.values():
-            then = record.engine
-            if then is not None and _build(then) != _build(engine):
+            same_model = record.cell.model == model
+            found = record.engine and differences(record.engine, engine, same_model=same_model)
+            if found:
                 raise RecordError(
                     "the journal's cells were measured by another engine",
-                    checked=[f"then {_name(then)}", f"now {_name(engine)}"],
-                    fix="install that engine again, or start a new run without --ngram-resume",
+                    checked=found,
+                    fix="go on with that engine, or start a new run without --ngram-resume",
                 )
 
     def add(self, record: Record) -> None:
@@ -153,7 +156,9 @@ class Ledger:
         self.records.append(record)
         self.leave_out(record.cell)
         if record.cell not in self.restored:
+            self._unwritten.add(record.cell)
             self._open().cell(record)
+            self._unwritten.discard(record.cell)
 
     def leave_out(self, cell: Cell) -> None:
         """Wait for this cell no longer: its test was skipped."""
@@ -228,6 +233,11 @@ class Ledger:
             self._journal.close()
 
     @property
+    def kept_cells(self) -> int:
+        """How many of the cells that ended are in the journal; a full disk takes no more of them."""
+        return sum(record.cell not in self._unwritten for record in self.records)
+
+    @property
     def begun(self) -> bool:
         """Whether anything was written."""
         return self._journal is not None
@@ -272,14 +282,6 @@ def open_ledger(
 
 def _group(cell: Cell) -> tuple[str, str, float]:
     return cell.model, cell.config, cell.temperature
-
-
-def _build(engine: Engine) -> tuple[str | None, ...]:
-    return engine.kind, engine.version, engine.build, engine.binary_sha256
-
-
-def _name(engine: Engine) -> str:
-    return " ".join(filter(None, (engine.kind, engine.package, engine.version, engine.build)))
 
 
 def _of_one_server(cells: Sequence[Cell], done: dict[Cell, Record]) -> bool:

@@ -31,6 +31,7 @@ class Pace:
         self._gathered = Gathered()
         self._sources: Sequence[Source] = ()
         self._planned: Estimate | None = None
+        self._budget_s: float | None = None
         self._left: dict[Cell, PlannedCell] = {}
         self._cells = self._restored = self._measured = 0
         self._running: set[Start] = set()
@@ -49,8 +50,10 @@ class Pace:
         restored: Collection[Cell],
         estimate: Estimate,
         sources: Sequence[Source],
+        budget_s: float | None = None,
     ) -> None:
-        """Say what the run will do, and what was thought of it before."""
+        """Say what the run will do, what was thought of it before, and what it may take."""
+        self._budget_s = budget_s
         self._cells, self._restored = len(cells), len(restored)
         self._left = {planned.cell: planned for planned in cells if planned.cell not in restored}
         self._planned, self._sources = estimate, sources
@@ -94,14 +97,18 @@ class Pace:
         """Return what the plan was worth, to be said at the end; nothing where nothing was measured."""
         if self._begin_s is None or not self._measured:
             return []
-        took = said(self._end_s - self._begin_s)
+        took_s = self._end_s - self._begin_s
+        took = said(took_s)
+        if self._budget_s is not None and took_s > self._budget_s:
+            took += f", {said(took_s - self._budget_s)} over the budget of {said(self._budget_s)}"
         if self._once_s >= 1:
             took += f" ({said(self._once_s)} of it to make or hash models and tables, once)"
         failed = int(self._measured - self._between.cells)
         if failed:
             took += f", {failed} of {self._measured} cells failed"
         planned_s = self._planned.duration_s if self._planned is not None else None
-        planned = "nothing was known before" if planned_s is None else f"planned {said(planned_s)}"
+        least = "at least " if self._planned is not None and self._planned.uncounted else ""
+        planned = "nothing was known before" if planned_s is None else f"planned {least}{said(planned_s)}"
         if self._left:
             wanted = self._measured + len(self._left)
             return [f"time: {self._measured} of {wanted} cells took {took}; for all: {planned}"]
@@ -147,4 +154,5 @@ class Pace:
         if self._left and not any(known.values()):
             return None, True
         left_s = estimator.total_s(self._left.values(), running=self._running)
-        return left_s, not all(known.values())
+        uncounted = any(estimator.mean_prompt_n(model) is None for model, _config in kinds)
+        return left_s, uncounted or not all(known.values())

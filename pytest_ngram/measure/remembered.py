@@ -6,8 +6,9 @@ It serves estimates only, so whatever is wrong with a file is said, and the file
 from __future__ import annotations
 
 import hashlib
+import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -15,10 +16,10 @@ from typing import Any
 
 import msgspec
 
-from pytest_ngram.engine import packaged
+from pytest_ngram.engine import api_key, code_files, compare
+from pytest_ngram.engine.client import Client
 from pytest_ngram.engine.factory import Factory
-from pytest_ngram.engine.identity import file_sha256
-from pytest_ngram.errors import NgramError
+from pytest_ngram.errors import EngineError, NgramError
 from pytest_ngram.files import locked, write_whole
 from pytest_ngram.matrix.spec import BASELINE, ConfigSpec, FileSpec, MatrixSpec, SourceSpec
 from pytest_ngram.matrix.timings import Answer, ModelTimings, Timing
@@ -28,8 +29,15 @@ from pytest_ngram.measure.host import processor
 VERSION = 1
 LABEL = "earlier runs on this host"
 _LOCK_TIMEOUT_S = 5.0
+# an estimate waits for nobody
+_URL_PATIENCE_S = 2.0
 # What of a model says which cells are run on it, and not how fast they are.
 _NOT_SPEED = ("configs", "prompt_sets", "n_predict", "blocks", "abstains")
+
+# Beyond these a figure is a damaged file's: 30 years; more tokens than any run asks for; and what is left of
+# a count that faded.
+_MOST_S, _MOST_N, _LEAST = 1e9, 1e12, 1e-9
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
 Warn = Callable[[str], None]
 
@@ -80,14 +88,26 @@ def engine_key(factory: Factory, cache: Path) -> str:
     """Return which engine it is, before it is started. Raises `EngineError` for one that cannot be asked."""
     choice = factory.choice
     if choice.url is not None:
-        return choice.url
+        told = compare.setting(factory.told)
+        return " ".join([choice.url, _build_at(choice.url), *(told[key] for key in sorted(told))])
     if choice.path is not None:
-        version = packaged.version_of(choice.path)
-        return f"binary {version or ''} {file_sha256(choice.path, cache)}"
+        # what a script becomes has no hash before it is started, but says which build it is
+        build = factory.build
+        digest = code_files.sha256(code_files.beside(choice.path), cache)
+        return f"binary {build.version or ''} {build.build or ''} {digest}"
     try:
         return f"embedded {metadata.version('xllamacpp')}"
     except metadata.PackageNotFoundError:
         return "embedded"
+
+
+def _build_at(url: str) -> str:
+    """What a server says that it is; `?` where it does not answer at once."""
+    try:
+        with Client(url, timeout_s=_URL_PATIENCE_S, key=api_key.of_environment()) as client:
+            return client.props().build_info or "?"
+    except EngineError:
+        return "?"
 
 
 def recall(place: Place, warn: Warn) -> tuple[ModelTimings, str] | None:
@@ -102,7 +122,10 @@ def recall(place: Place, warn: Warn) -> tuple[ModelTimings, str] | None:
 
 def remember(place: Place, measured: ModelTimings, warn: Warn) -> None:
     """Add what was measured, in which old figures fade; a cache that cannot be written is said."""
-    new = {place.configs[name]: timing for name, timing in measured.configs.items() if name in place.configs}
+    new: dict[str, Timing] = {}
+    for name, timing in measured.configs.items():
+        if name in place.configs:  # configs that are one to llama.cpp share a key
+            new[place.configs[name]] = new.get(place.configs[name], Timing()) + timing
     if not new:
         return
     try:
@@ -134,12 +157,29 @@ def _read(path: Path, warn: Warn) -> Kept | None:
         kept = msgspec.json.decode(path.read_bytes(), type=Kept)
         if kept.version != VERSION:
             raise msgspec.ValidationError(f"version {kept.version}")
+        for fault in _faults(kept):
+            raise msgspec.ValidationError(fault)
     except FileNotFoundError:
         return None
     except (OSError, msgspec.DecodeError) as error:
         warn(f"the kept timings {path} cannot be read and are done without: {error}")
         return None
     return kept
+
+
+def _faults(kept: Kept) -> Iterator[str]:
+    """What cannot be, in a file that is whole: it would be divided by, or be printed, later."""
+    if not _DATE.fullmatch(kept.measured):
+        yield f"measured is no date: {kept.measured!r}"
+    timings = kept.timings
+    for name, figures in {**timings.configs, **timings.prompts, "between": timings.between}.items():
+        for key, value in msgspec.structs.asdict(figures).items():
+            most = _MOST_S if key == "seconds" or key.endswith("_s") else _MOST_N
+            if value != 0 and not _LEAST <= value <= most:
+                yield f"{key} of {name!r} is {value:g}"
+    for name, answer in timings.prompts.items():
+        if answer.ended > answer.rounds:
+            yield f"{answer.ended:g} of {answer.rounds:g} answers of {name!r} ended"
 
 
 def _files(spec: SourceSpec) -> list[SourceSpec | FileSpec]:

@@ -1,6 +1,7 @@
 """One request and what it cost: the round of a record.
 
-Counts come from `/metrics`, read before and after the request, while nothing else uses the server.
+Counts come from `/metrics`, read before and after the request, while nobody else uses the server: where
+somebody does, the request is refused, since counts and times are of both.
 """
 
 from __future__ import annotations
@@ -11,7 +12,8 @@ from collections.abc import Callable, Mapping
 
 from pytest_ngram.engine.build import OF_REQUESTS
 from pytest_ngram.engine.capabilities import observed
-from pytest_ngram.engine.client import CompletionRequest, CompletionResult
+from pytest_ngram.engine.client import CompletionRequest, CompletionResult, Timings
+from pytest_ngram.engine.prometheus import added
 from pytest_ngram.engine.watchdog import Progress, guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.measure.accounting import account
@@ -36,10 +38,11 @@ def measure(
         on_progress: called from the watching thread with each of the watchdog's polls.
 
     Raises:
-        EngineError: the request was refused, the server died, made no progress, or answered another question.
+        EngineError: the request was refused, the server died, made no progress, answered another question,
+            or answered somebody else too.
     """
     before = server.metrics()
-    server.look_for_others(before)
+    rest_of_ours = server.look_for_others(before)
     begin_s = time.monotonic()
     result = guarded(
         server.engine,
@@ -51,8 +54,12 @@ def measure(
     wall_s = time.monotonic() - begin_s
     after = server.metrics()
     server.counted = after
-    delta = _delta(before, after)
+    delta = added(before, after)
     said = server.logs.take()
+    others = _others(result.timings, delta, after)
+    if others and not rest_of_ours:
+        raise server.disturbed("the server answered somebody else during this request", others)
+    delta = {} if others else delta
     _look(server, result, delta, said)
     _check_answer(request, result)
     timings = result.timings
@@ -102,9 +109,18 @@ def _look(server: Server, result: CompletionResult, delta: Mapping[str, float], 
         )
 
 
-def _delta(before: Mapping[str, float], after: Mapping[str, float]) -> dict[str, float]:
-    """A label that was not there before counts from 0; a metric that the build lacks stays away."""
-    return {name: value - before.get(name, 0.0) for name, value in after.items()}
+def _others(timings: Timings, delta: Mapping[str, float], after: Mapping[str, float]) -> list[str]:
+    """Return what the server did besides this request; nothing where it does not count that."""
+    found = [
+        f"{delta[name]:.0f} tokens were {what}, {ours} of them for this cell"
+        for name, what, ours in (
+            ("llamacpp:tokens_predicted_total", "generated", timings.predicted_n),
+            ("llamacpp:prompt_tokens_total", "read of prompts", timings.prompt_n),
+        )
+        if name in delta and delta[name] != ours
+    ]
+    waiting = sum(after.get(f"llamacpp:requests_{what}", 0.0) for what in ("processing", "deferred"))
+    return [*found, f"when it had answered, it had {waiting:.0f} more to answer"] if waiting else found
 
 
 def _check_answer(request: CompletionRequest, result: CompletionResult) -> None:

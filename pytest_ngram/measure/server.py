@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,7 +60,7 @@ class Server:
         self._n_ctx: int | None = None
         self.serial = 0
         self.answered = 0
-        self.lost_state = False
+        self.lost_state: str | None = None
         self.capabilities: dict[str, bool] = {}
         self.counted: Mapping[str, float] | None = None
         self._end_was_told = False
@@ -121,27 +121,51 @@ class Server:
             EngineError: it cannot be started; or it has died and its config drafts from the requests before,
                 which a new server has not seen.
         """
-        if not self.lost_state:
+        if self.lost_state is None:
             self._replace_if_gone()
-        if self.lost_state:
+        if self.lost_state is not None:
             raise EngineError(
-                "the server died, and with it what this config had learned from the prompts before",
+                self.lost_state,
                 outcome="refused",
-                checked=[f"{self.answered} requests were answered before it died"],
+                checked=[f"{self.answered} requests were answered before"],
                 fix="measure the whole start again with --ngram-resume",
             )
         return self
 
-    def look_for_others(self, metrics: Mapping[str, float]) -> None:
-        """Say so if a server has generated since our last request: somebody else asks it too."""
-        if self._end_was_told:  # it may have gone on with the request that failed
+    def look_for_others(self, metrics: Mapping[str, float]) -> bool:
+        """Say so if a server has generated since our last request: somebody else asks it too.
+
+        Returns:
+            Whether it may go on with a request of ours that failed, so that what it counts next is of both.
+
+        Raises:
+            EngineError: its config drafts from earlier requests, and theirs were among these.
+        """
+        if self._end_was_told:
             self._end_was_told = False
-            return
+            return True
         then, now = (counts.get(_GENERATED) if counts else None for counts in (self.counted, metrics))
-        if None not in (then, now) and then != now:
-            self._kind.warn(
-                f"{self.url}: {now - then:.0f} tokens were generated for somebody else between two cells"  # type: ignore[operator]
-            )
+        if then is not None and now is not None and then != now:
+            what = f"{now - then:.0f} tokens were generated for somebody else between two cells"
+            self.counted = metrics
+            if self._kind.stateful:
+                raise self.disturbed(f"{self.url}: {what}", [])
+            self._kind.warn(f"{self.url}: {what}")
+        return False
+
+    def disturbed(self, cause: str, checked: Sequence[str]) -> EngineError:
+        """Return the error for what somebody else's requests spoilt, to be raised; remember lost state."""
+        if self._kind.stateful:
+            cause = f"{cause}, and this config has learned from that"
+            self.lost_state = cause
+        return EngineError(
+            cause,
+            outcome="refused",
+            checked=[f"{self.url} counts for all who ask it", *checked],
+            fix="leave the server to the run alone"
+            + (", start it anew" if self._kind.stateful else "")
+            + ", and measure what is missing with --ngram-resume",
+        )
 
     def _replace_if_gone(self) -> None:
         why = None
@@ -154,8 +178,11 @@ class Server:
         if not self._end_was_told:
             self._kind.warn(f"between two cells {why}")
         self.stop()
-        self.lost_state = self._kind.stateful
-        if not self.lost_state:
+        if self._kind.stateful:
+            self.lost_state = (
+                "the server died, and with it what this config had learned from the prompts before"
+            )
+        else:
             self._start()
 
     @contextmanager

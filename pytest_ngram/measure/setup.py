@@ -17,7 +17,7 @@ from pytest_ngram.engine.vocabulary import EmbeddedFlags, Vocabulary
 from pytest_ngram.errors import EngineError, MatrixError, ModelError, OptionError
 from pytest_ngram.matrix.plan import PlannedCell, Start, plan
 from pytest_ngram.matrix.prompts import PromptSet
-from pytest_ngram.matrix.spec import BASELINE, FileSpec, MatrixSpec, SourceSpec, TableSpec
+from pytest_ngram.matrix.spec import BASELINE, FileSpec, MatrixSpec, ModelSpec, SourceSpec, TableSpec
 from pytest_ngram.measure import equal, sources
 from pytest_ngram.measure.models import handbuilt_spec
 from pytest_ngram.measure.servers import compose_argv
@@ -51,20 +51,31 @@ class Setup:
         return equal.lines(self.matrix, self.equal_configs, chosen)
 
     def left_out_lines(self) -> list[str]:
-        """Say which models and configs of the matrix the profile leaves to other profiles."""
+        """Say which models and configs the profile leaves to other profiles, and which no model runs."""
         profile = self.matrix.profiles[self.profile]
+        unused = self.matrix.unused_configs()
+        needy = [name for name in unused if self._lacks_draft_model(name)]
+        plain = [name for name in unused if name not in needy]
         told = (
             ("models", self.matrix.models, profile.models),
             ("configs", self.matrix.configs, profile.configs),
         )
         left = [
-            (what, [name for name in known if name not in (chosen or known)]) for what, known, chosen in told
+            (what, [name for name in known if name not in (chosen or known) and name not in unused])
+            for what, known, chosen in told
         ]
-        return [
-            f"{what} that profile {self.profile} leaves out: {', '.join(names)}"
-            for what, names in left
-            if names
+        lines = [(f"{what} that profile {self.profile} leaves out: ", names, "") for what, names in left]
+        why = "; they draft with a second model: give a model a `draft`"
+        lines += [
+            ("configs that no model runs: ", plain, "; name them in a model's `configs`"),
+            ("configs that no model runs: ", needy, why),
         ]
+        return [f"{before}{', '.join(names)}{after}" for before, names, after in lines if names]
+
+    def _lacks_draft_model(self, config: str) -> bool:
+        """Whether a config needs a second model, which no model has."""
+        needs = self.matrix.configs[config].needs_draft_model
+        return needs and not any(model.draft for model in self.matrix.models.values())
 
     def servers(self) -> list[str]:
         """Return `model/config` of every server of the run, each once, in the matrix's order."""
@@ -170,12 +181,20 @@ def read_setup(
 def _known(what: str, names: Sequence[str], known: Mapping[str, object], path: Path) -> None:
     for name in names:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
+            near = _near(name, known)
             raise OptionError(
                 f"the matrix has no {what} {name!r}",
                 checked=[str(path), f"allowed: {', '.join(known)}"],
-                fix=f"did you mean {near[0]!r}?" if near else f"name one of its {what}s",
+                fix=f"did you mean {near!r}?" if near else f"name one of its {what}s",
             )
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    """What was meant, if that is plain: the only one that begins so, else one that is spelled alike."""
+    known = list(known)
+    longer = [each for each in known if name and each.startswith(name.lower())]
+    alike = difflib.get_close_matches(name, known, n=1)
+    return longer[0] if len(longer) == 1 else next(iter(alike), None)
 
 
 def _in_order(matrix: MatrixSpec, cells: Iterable[PlannedCell]) -> list[str]:
@@ -233,9 +252,17 @@ def _check_warmup(matrix: MatrixSpec, prompt_sets: Mapping[str, PromptSet], file
                 )
 
 
+def _without_paths(model: ModelSpec) -> ModelSpec:
+    draft = structs.replace(model.draft, path=None) if model.draft is not None else None
+    return structs.replace(model, abstains={}, path=None, draft=draft)
+
+
 def _digest(matrix: MatrixSpec, prompt_sets: Mapping[str, PromptSet], tools: Mapping[str, object]) -> str:
-    """What is expected of a config, and comments, decide nothing of what is asked: a run may learn of it."""
-    models = {name: structs.replace(model, abstains={}) for name, model in matrix.models.items()}
+    """What is expected of a config, and comments, decide nothing of what is asked: a run may learn of it.
+
+    Nor does the path of a model: whether its file is the same one is told by its own hash.
+    """
+    models = {name: _without_paths(model) for name, model in matrix.models.items()}
     digest = hashlib.sha256(msgspec.json.encode(structs.replace(matrix, models=models)))
     digest.update(repr(sorted(prompt_sets.items())).encode())
     digest.update(repr(sorted(tools.items())).encode())

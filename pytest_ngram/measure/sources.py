@@ -133,4 +133,5 @@ def _read_text(path: Path, what: str, fix: str) -> str:
             f"{what} is not UTF-8", checked=[f"{path}: {error}"], fix="save it as UTF-8"
         ) from error
     except OSError as error:
-        raise MatrixError(f"{what} cannot be read: {error.strerror}", checked=[str(path)], fix=fix) from error
+        where = f"{path}, a link to {path.readlink()}" if path.is_symlink() else str(path)
+        raise MatrixError(f"{what} cannot be read: {error.strerror}", checked=[where], fix=fix) from error

@@ -5,10 +5,13 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Sequence
 
+from pytest_ngram.engine.preflight import lacks_mtp
+from pytest_ngram.engine.vocabulary import AnyFlags
 from pytest_ngram.errors import EngineError
 from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import ModelSpec
 from pytest_ngram.measure.models import Models
+from pytest_ngram.measure.servers import compose_argv
 from pytest_ngram.measure.setup import Setup
 from pytest_ngram.models.gguf_file import ModelFacts
 
@@ -34,12 +37,21 @@ def unfit(setup: Setup, models: Models, cells: Iterable[PlannedCell]) -> list[st
                 f"models.{name}: its chat template has no place for the tools of {each}" for each in sets
             ]
         mtp = dict.fromkeys(
-            cell.start.config
-            for cell in of_model
-            if "draft-mtp" in setup.matrix.configs[cell.start.config].types and not facts.nextn
+            cell.start.config for cell in of_model if _lacks_mtp(setup, name, cell.start.config, facts)
         )
         said += [f"models.{name}: it has no MTP block, which {', '.join(mtp)} draft with"] if mtp else []
     return said
+
+
+def _lacks_mtp(setup: Setup, model: str, config: str, facts: ModelFacts) -> bool:
+    """The rule by which a start is refused, on its command line; a wrong one is told elsewhere."""
+    any_flags = AnyFlags()
+    try:
+        spec, drafting = setup.matrix.models[model], setup.matrix.configs[config]
+        argv = compose_argv(f"{model}.gguf", spec, drafting, None, any_flags)
+        return lacks_mtp(facts.nextn, any_flags.parse(argv))
+    except EngineError:
+        return False
 
 
 def check_start(setup: Setup, facts: ModelFacts, cells: Sequence[PlannedCell]) -> None:

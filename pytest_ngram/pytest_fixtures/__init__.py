@@ -11,16 +11,20 @@ import pytest
 from pytest_ngram.shipped import shipped
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pytest_benchmark.fixture import BenchmarkFixture
 
     from pytest_ngram.matrix.plan import PlannedCell
     from pytest_ngram.matrix.prompts import PromptSet
     from pytest_ngram.measure.cell import CellRun, RestoredCell
     from pytest_ngram.measure.server import Server
+    from pytest_ngram.options import User
     from pytest_ngram.session import Session
     from pytest_ngram.table.build import LoadedTable
 
 SESSION = pytest.StashKey["Session"]()
+USERS = pytest.StashKey[dict["Path", "User"]]()
 CELL = pytest.StashKey["CellRun | RestoredCell"]()
 
 
@@ -116,13 +120,32 @@ def session_of(config: pytest.Config) -> Session:
         from pytest_ngram.pytest_fixtures.live import listener_of
         from pytest_ngram.session import Session
 
-        settings = options.read(config)
+        settings = options.read(config, config.stash.get(USERS, {}).values())
         session = Session.open(settings, warn=_warner(config), listener=listener_of(config))
         config.stash[SESSION] = session
         config.add_cleanup(session.close)
         if settings.matrix == shipped("matrix.yaml"):
-            _warner(config)("there is no bench/matrix.yaml, so the plugin's own is used: hand-built models")
+            _warner(config)(
+                "there is no bench/matrix.yaml, so the plugin's own is used: hand-built models. To have one: "
+                "pytest-ngram init, or --ngram-matrix"
+            )
     return config.stash[SESSION]
+
+
+def note_user(config: pytest.Config, path: Path, *, cells: bool) -> None:
+    """Note a test file that needs the matrix, before the session is opened or later. Raises `OptionError`.
+
+    A file that has another matrix than the session would be measured by the wrong one.
+    """
+    from pytest_ngram import options
+
+    users = config.stash.setdefault(USERS, {})
+    known = users.get(path)
+    if known is not None and known.cells >= cells:
+        return
+    users[path] = options.User(path, cells)
+    if SESSION in config.stash:
+        options.matrix_of(config, users.values())
 
 
 def _warner(config: pytest.Config) -> Callable[[str], None]:

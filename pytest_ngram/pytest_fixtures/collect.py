@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from pytest_ngram.errors import NgramError, OptionError
-from pytest_ngram.pytest_fixtures import session_of
+from pytest_ngram.pytest_fixtures import note_user, session_of
 from pytest_ngram.pytest_fixtures.saving import check_options, guard
 
 if TYPE_CHECKING:
     from pytest_ngram.session import Session
 
 
+# By these names a test reads the matrix; a project's own fixtures of these names are no business of ours.
+_NAMES = ("ngram_planned", "llama_server", "ngram_table", "prompt_set", "ngram_session")
+_HOME = "pytest_ngram.pytest_fixtures"
+
+
 def parametrise(metafunc: pytest.Metafunc) -> None:
     """Give a cell test all cells of the profile, and a test of `llama_server` all servers."""
-    names = metafunc.fixturenames
+    names = [name for name in _NAMES if _is_ours(metafunc._arg2fixturedefs, name)]
     marked = {name for mark in metafunc.definition.iter_markers("parametrize") for name in _names(mark)}
     try:
+        if names:
+            note_user(metafunc.config, metafunc.definition.path, cells="ngram_planned" in names)
         if "ngram_planned" in names and "ngram_planned" not in marked:
             _refuse_xdist(metafunc.config)
             _require_benchmark(metafunc.config)
@@ -33,9 +40,11 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
                 indirect=True,
                 scope="session",
             )
-        elif "llama_server" in names and "llama_server" not in marked:
+        elif "llama_server" in names:
+            # opened for a marked test too: what is wrong with the engine is told once, not by each test
             servers = session_of(metafunc.config).setup.servers()
-            metafunc.parametrize("llama_server", servers, indirect=True, scope="session")
+            if "llama_server" not in marked:
+                metafunc.parametrize("llama_server", servers, indirect=True, scope="session")
     except NgramError as error:
         # said without a traceback, and before anything is measured
         raise pytest.Collector.CollectError(f"{type(error).__name__}: {error}") from error
@@ -98,7 +107,8 @@ def report_lines(config: pytest.Config, items: Sequence[pytest.Item]) -> list[st
     lines += [f"  {line}" for line in _forecast(session)]
     chosen = [session.cell(name).cell for item in items if (name := cell_id(item)) is not None]
     lines += [f"  {line}" for line in (*session.setup.left_out_lines(), *session.setup.equal_lines(chosen))]
-    lines.append(f"  every cell is kept in {session.ledger.path} as it ends")
+    if not config.getoption("collectonly"):
+        lines.append(f"  every cell is kept in {session.ledger.path} as it ends")
     lines += [
         f"  warning: {problem}; cells that need it will be refused" for problem in session.missing_files()
     ]
@@ -112,14 +122,30 @@ def _forecast(session: Session) -> list[str]:
 
     foresight = session.foresight
     chosen = budget_lines(foresight.cut, foresight.budget_s) if foresight.cut and foresight.budget_s else []
-    return [*foresight.notes, *chosen, *forecast_lines(session.estimate)]
+    return [*foresight.notes, *chosen, *forecast_lines(session.estimate, probe=foresight.probing)]
 
 
 def cell_id(item: pytest.Item) -> str | None:
     """Return the id of the cell that a test measures, None for other tests."""
     callspec = getattr(item, "callspec", None)
     value = callspec.params.get("ngram_planned") if callspec is not None else None
-    return value if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return None
+    defs = getattr(item, "_fixtureinfo").name2fixturedefs  # noqa: B009 - pytest has no public name for it
+    return value if _is_ours(defs, "ngram_planned") else None
+
+
+def _is_ours(fixturedefs: Mapping[str, Sequence[pytest.FixtureDef[Any]]], name: str) -> bool:
+    """Whether a test that asks for this name gets our fixture, itself or through one that builds on it.
+
+    The last definition is the one that is asked; an earlier one only if that asks for its own name.
+    """
+    for each in reversed(fixturedefs.get(name, ())):
+        if getattr(each.func, "__module__", None) == _HOME:
+            return True
+        if name not in each.argnames:
+            return False
+    return False
 
 
 def _names(mark: pytest.Mark) -> Sequence[str]:

@@ -103,8 +103,8 @@ class Live:
 
     def _draw(self) -> None:
         """Write the line: below pytest's own where that has begun, so that nothing of it is overwritten."""
-        line = self._waits.line(time.monotonic())
         size = self._size()
+        line = self._waits.line(time.monotonic(), size.columns - 1) if size is not None else None
         if line is None or size is None:
             return
         columns, column = size.columns, self._writer.width_of_current_line

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from pytest_ngram.engine.api_key import without_secrets
 from pytest_ngram.errors import NgramError, RecordError
 from pytest_ngram.pytest_fixtures import CELL, SESSION, session_of
 from pytest_ngram.pytest_fixtures.collect import cell_id
@@ -77,7 +78,8 @@ def _conclude(
             _attach(benchmark, record)
         elif benchmark is not None:
             _leave_out(benchmark)
-    if finding.outcome is not None and finding.outcome.status != "ok" and not report.failed:
+    judged = finding.outcome is not None and finding.outcome.status != "ok" and finding.fails
+    if finding.outcome is not None and judged and not report.failed:
         cell = records[0].cell
         which = f"all of {cell.model}/{cell.config} at temperature {cell.temperature:g}"
         _fail(report, f"{finding.outcome.status}, {which}: {finding.outcome.reason}")
@@ -128,13 +130,19 @@ def summary(config: pytest.Config) -> list[str]:
     from pytest_ngram.verdict.summary import summarise
 
     ledger = session.ledger
-    lines = all_lines(summarise(ledger.records, tuple(session.setup.matrix.configs)))
+    lines = all_lines(summarise(ledger.records, tuple(session.setup.matrix.configs)), _columns(config))
     lines += [f"  {line}" for line in session.setup.equal_lines(record.cell for record in ledger.records)]
     lines += [f"  warning: {warning}" for warning in config.stash.get(WARNINGS, [])]
     failures = failure_lines(ledger.failed())
     if failures:
         lines += ["", "failed:", *(f"  {line}" for line in failures)]
     return [*lines, "", *session.pace.lines(), *_where(config, session)]
+
+
+def _columns(config: pytest.Config) -> int | None:
+    """The width of the terminal; None where the output is none, as in a pipe or CI."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    return config.get_terminal_writer().fullwidth if reporter is not None and reporter.isatty else None
 
 
 def _where(config: pytest.Config, session: Session) -> list[str]:
@@ -154,13 +162,21 @@ def _where(config: pytest.Config, session: Session) -> list[str]:
     if not ledger.begun and ledger.resumed_from is None:
         return lines
     missing = ledger.planned_cells - len(ledger.records)
-    failed = [record.outcome.status for record in ledger.failed()]
-    inert = failed.count("inert")
-    if missing or len(failed) > inert:
+    ended_badly = list(ledger.failed())
+    failed = [record for record in ended_badly if record.outcome.status != "inert"]
+    in_part = sum(r.outcome.status == "inert" and session.ran_in_part(r.cell) for r in ended_badly)
+    inert = len(ended_badly) - len(failed) - in_part
+    if missing or failed:
+        stays = _stays(failed)
+        how = "mend the reason first, then" if stays else "to measure them now"
         lines += [
-            f"{missing} not measured, {len(failed) - inert} failed; to measure them now:",
+            f"{missing} not measured, {len(failed)} failed; {how}:",
             f"  {_again(config, session)}",
         ]
+        if stays:
+            lines.append("  (without --ngram-resume if the matrix changes in more than paths of models)")
+    if in_part:
+        lines.append(f"{in_part} inert on a part of the profile's prompts: run more of them first")
     if inert:
         lines += [
             f"{inert} inert, which measuring again will not change: give the type other flags or prompts;",
@@ -168,6 +184,11 @@ def _where(config: pytest.Config, session: Session) -> list[str]:
             f"  {_again(config, session)}",
         ]
     return lines
+
+
+def _stays(failed: Sequence[Record]) -> bool:
+    """Whether all that failed was refused before a request was sent: it would be refused again."""
+    return bool(failed) and all(record.outcome.status == "refused" and not record.rounds for record in failed)
 
 
 def _again(config: pytest.Config, session: Session) -> str:
@@ -178,4 +199,6 @@ def _again(config: pytest.Config, session: Session) -> str:
         for i, argument in enumerate(given)
         if not argument.startswith(_JOURNAL_OPTIONS) and (i == 0 or given[i - 1] not in _JOURNAL_OPTIONS)
     ]
-    return shlex.join(["pytest", *kept, f"--ngram-resume={session.ledger.path}"])
+    # what was refused for holding a key, or a user of an address, is not shown for that
+    shown = [without_secrets(argument) for argument in kept]
+    return shlex.join(["pytest", *shown, f"--ngram-resume={session.ledger.path}"])

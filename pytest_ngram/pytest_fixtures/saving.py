@@ -42,6 +42,9 @@ def guard(session: pytest.Session, ngram: Session) -> None:
         # ended well there is none at all, and it would not save the failed ones
         good = [bench for bench in benchmark.benchmarks if bench and not bench.has_error]
         benchmark.benchmarks[:] = good or ([] if benchmark.disabled else [_NoBenchmark()])
+        if not good and stale is not None and not _anything_measured(ngram):
+            saved.error = str(_left_alone(benchmark.json))
+            benchmark.json = None
         try:
             save()
         except OSError as error:
@@ -90,15 +93,30 @@ def check_options(config: pytest.Config) -> None:
         )
 
 
+def _anything_measured(ngram: Session) -> bool:
+    return any(record.rounds or record.outcome.status == "ok" for record in ngram.ledger.records)
+
+
+def _left_alone(path: Path) -> RecordError:
+    return RecordError(
+        "not saved: nothing was measured",
+        checked=[f"{path} holds what an earlier run saved, and is left as it was"],
+        fix="mend why the cells failed; to have the failures saved name another file with --benchmark-json",
+    )
+
+
 def _explained(error: OSError, removed: list[Path], ngram: Session) -> RecordError:
+    ledger = ngram.ledger
+    n_ended, n_kept = len(ledger.records), ledger.kept_cells
+    kept = f"all {n_ended}" if n_kept == n_ended else f"{n_kept} of {n_ended}"
     return RecordError(
         f"the results could not be saved as JSON: {error.strerror or error}",
         checked=[
             *(f"{path} was left half written and is removed" for path in removed),
-            f"all {len(ngram.ledger.records)} cells are in the journal {ngram.ledger.path}",
+            f"{kept} cells that ended are in the journal {ledger.path}",
         ],
-        fix=f"make room and run the same command with --ngram-resume={ngram.ledger.path}: nothing is "
-        "measured again",
+        fix="make room and run the same command "
+        + (f"with --ngram-resume={ledger.path}: they are not measured again" if n_kept else "again"),
     )
 
 

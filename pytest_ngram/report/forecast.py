@@ -6,14 +6,19 @@ from collections.abc import Sequence
 
 from pytest_ngram.matrix.budget import VERDICT_BLOCKS, Cut
 from pytest_ngram.matrix.duration import said
-from pytest_ngram.matrix.estimate import Estimate, ModelEstimate
+from pytest_ngram.matrix.estimate import MARGIN, Estimate, ModelEstimate
 
 UNKNOWN = "—"
 HEADER = ("model", "server starts × load", "cells", "tokens + of prompts", "duration")
 
 
-def forecast_lines(found: Estimate) -> list[str]:
-    """Return the estimate by model and in total, and where its figures come from."""
+def forecast_lines(found: Estimate, *, probe: bool = False) -> list[str]:
+    """Return the estimate by model and in total, and where its figures come from.
+
+    Args:
+        found: the estimate.
+        probe: whether a probe was asked for, so that it is not proposed.
+    """
     if not found.models:
         return ["nothing is left to measure"]
     rows = [HEADER, *map(_row, found.models), *([_total(found)] if len(found.models) > 1 else [])]
@@ -22,7 +27,7 @@ def forecast_lines(found: Estimate) -> list[str]:
         "  ".join(text.ljust(widths[n]) if n == 0 else text.rjust(widths[n]) for n, text in enumerate(row))
         for row in rows
     ]
-    return [*lines, *_sources(found), *_missing(found)]
+    return [*lines, *_sources(found), *_uncounted(found, probe=probe), *_missing(found, probe=probe)]
 
 
 def budget_lines(cut: Cut, budget_s: float) -> list[str]:
@@ -39,6 +44,8 @@ def budget_lines(cut: Cut, budget_s: float) -> list[str]:
         return [f"budget: everything fits, {said(cut.duration_s)} of {said(budget_s)}"]
     cells = f"{cut.of_cells} cells → {len(cut.cells)}"
     lines = [f"budget: {', '.join(given_up)}; {cells}; {said(cut.duration_s)} of {said(budget_s)}"]
+    if cut.prompts < cut.of_prompts:
+        lines.append(f"  prompts that stay: {_named(cut)}")
     if cut.blocks < min(VERDICT_BLOCKS, cut.of_blocks):
         lines.append(f"  fewer than {VERDICT_BLOCKS} blocks can never give a verdict")
     if not cut.kinds:
@@ -46,16 +53,24 @@ def budget_lines(cut: Cut, budget_s: float) -> list[str]:
     return lines
 
 
+def _named(cut: Cut) -> str:
+    """The prompts that stay; by model where they are not the same for all."""
+    if len(set(cut.names.values())) == 1:
+        return ", ".join(next(iter(cut.names.values())))
+    return "; ".join(f"{model}: {', '.join(names)}" for model, names in cut.names.items())
+
+
 def _row(part: ModelEstimate) -> tuple[str, ...]:
     load = UNKNOWN if part.load_s is None else said(part.load_s)
-    duration = "unknown" if part.duration_s is None else said(part.duration_s)
+    least = "at least " if part.uncounted else ""
+    duration = "unknown" if part.duration_s is None else f"{least}{said(part.duration_s)}"
     return (part.model, f"{part.starts} × {load}", str(part.cells), _tokens([part]), duration)
 
 
 def _total(found: Estimate) -> tuple[str, ...]:
     starts, cells = (sum(getattr(part, name) for part in found.models) for name in ("starts", "cells"))
     least = f"at least {said(found.known_s)}" if found.known_s else "unknown"
-    duration = least if found.duration_s is None else said(found.duration_s)
+    duration = least if found.duration_s is None or found.uncounted else said(found.duration_s)
     return ("all", str(starts), str(cells), _tokens(found.models), duration)
 
 
@@ -78,14 +93,29 @@ def _sources(found: Estimate) -> list[str]:
                 stand_ins.setdefault(origin.config, []).append(f"{part.model}/{config}")
     lines = [f"figures of {', '.join(models)}: {label}" for label, models in labels.items()]
     return lines + [
-        f"not measured yet, so taken to be as fast as {config}: {', '.join(names)}"
+        f"not measured yet, so taken to be as fast as {config}, with {MARGIN:.0%} on top: {', '.join(names)}"
         for config, names in stand_ins.items()
     ]
 
 
-def _missing(found: Estimate) -> list[str]:
+def _uncounted(found: Estimate, *, probe: bool) -> list[str]:
+    """Say which prompts are in no duration, and which only by the mean of others."""
+    lines = [
+        f"{part.unknown_prompts} prompts of {part.model} of unknown length count as the mean of the others"
+        for part in found.models
+        if part.unknown_prompts and part.duration_s is not None and not part.uncounted
+    ]
+    if found.uncounted:
+        advice = "" if probe else "; --ngram-probe finds out"
+        names = ", ".join(found.uncounted)
+        lines.append(f"prompts of {names} are not counted: their length is not known{advice}")
+    return lines
+
+
+def _missing(found: Estimate, *, probe: bool) -> list[str]:
     if not found.unknown:
         return []
     names = ", ".join(found.unknown)
-    why = f"nothing measured yet on this host of {names}"
-    return [f"duration unknown: {why}; --ngram-probe takes one start a model"]
+    why = f"nothing measured yet on this host with this engine of {names}"
+    advice = "the probe did not end well" if probe else "--ngram-probe takes one start a model"
+    return [f"duration unknown: {why}; {advice}"]

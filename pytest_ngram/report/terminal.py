@@ -8,6 +8,8 @@ from pytest_ngram.record import Record
 from pytest_ngram.verdict.summary import BASELINE, ModelSummary, Row, Spread
 
 UNKNOWN = "—"
+_CHECKED = "  checked: "  # as errors.NgramError writes it
+_SHORT = 120
 HEADER = (
     "config",
     "tg t/s",
@@ -20,13 +22,21 @@ HEADER = (
     "RSS MiB",
     "cells",
 )
+# What a narrow terminal does without, in this order: columns of HEADER, and what to call them.
+_SPARE = ((8, "RSS MiB"), (7, "pp t/s"), (4, f"vs {BASELINE} in blocks"), (2, "tg t/s in blocks"))
 
 
-def table_lines(summary: ModelSummary) -> list[str]:
-    """Return the table of one model, its title first."""
+def table_lines(summary: ModelSummary, columns: int | None = None) -> list[str]:
+    """Return the table of one model, its title first.
+
+    Args:
+        summary: of the model.
+        columns: of the terminal; None where that is not known, and then nothing is left out.
+    """
     has_baseline = any(row.config == BASELINE for row in summary.rows)
     cells = [HEADER, *(_cells(row, has_baseline, summary.noise) for row in summary.rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(HEADER))]
+    cells, left_out = _narrowed(cells, columns)
+    widths = _widths(cells)
     lines = [_title(summary)]
     for i, row in enumerate(cells):
         lines.append(
@@ -34,12 +44,31 @@ def table_lines(summary: ModelSummary) -> list[str]:
         )
         if i == 0:
             lines.append("  " + "  ".join("-" * width for width in widths))
-    return [*lines, *(f"  {note}" for note in _notes(summary, has_baseline))]
+    notes = _notes(summary, has_baseline)
+    if left_out:
+        notes.append(f"columns left out for want of width: {', '.join(left_out)}; all are in the JSON")
+    return [*lines, *(f"  {note}" for note in notes)]
+
+
+def _widths(cells: Sequence[tuple[str, ...]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*cells, strict=True)]
+
+
+def _narrowed(cells: list[tuple[str, ...]], columns: int | None) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The rows with as many spare columns left out as it takes, and the names of those."""
+    left_out: list[str] = []
+    for place, name in _SPARE:
+        if columns is None or sum(width + 2 for width in _widths(cells)) <= columns:
+            break
+        cells = [(*row[:place], *row[place + 1 :]) for row in cells]
+        left_out.append(name)
+    return cells, left_out
 
 
 def failure_lines(records: Iterable[Record]) -> list[str]:
-    """Return one line per distinct failure: its outcome, its cells, and the first line of the reason."""
+    """Return one line per distinct failure: its outcome, its cells, its cause, and a short `checked`."""
     grouped: dict[tuple[str, str, str], list[str]] = {}
+    checked: dict[tuple[str, str, str], set[str]] = {}
     for record in records:
         status = record.outcome.status
         reason = (record.outcome.reason or "no reason known").splitlines()[0]
@@ -48,10 +77,28 @@ def failure_lines(records: Iterable[Record]) -> list[str]:
             f"{_config_of(record)} at temperature {record.cell.temperature:g}" if status == "inert" else ""
         )
         grouped.setdefault((status, reason, whole), []).append(_name(record))
+        checked.setdefault((status, reason, whole), set()).add(_checked(record))
     return [
-        f"{status}: {whole or names[0]}{_more(names, whole=bool(whole))}: {reason}"
-        for (status, reason, whole), names in grouped.items()
+        f"{key[0]}: {key[2] or names[0]}{_more(names, whole=bool(key[2]))}: {key[1]}{_shared(checked[key])}"
+        for key, names in grouped.items()
     ]
+
+
+def _checked(record: Record) -> str:
+    """Return the first thing that was looked at before the cell was given up, such as a path.
+
+    Of an inert config it is a count, which is of no use in a line.
+    """
+    if record.outcome.status == "inert":
+        return ""
+    lines = (record.outcome.reason or "").splitlines()
+    return next((line.removeprefix(_CHECKED) for line in lines if line.startswith(_CHECKED)), "")
+
+
+def _shared(checked: set[str]) -> str:
+    """What was checked, in brackets, if it is short and the same for all cells of a line."""
+    text = next(iter(checked)) if len(checked) == 1 else ""
+    return f" ({text})" if 0 < len(text) <= _SHORT else ""
 
 
 def _config_of(record: Record) -> str:
@@ -87,10 +134,12 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
     if blocks == 1:
         notes.append("one block only: no spread can be told")
     notes += [
-        f"{row.config}: tells of {row.prompts} of {summary.prompts} prompts, those that always ended well"
+        f"{row.config}: tells of {row.prompts} of {summary.prompts} prompts, those that "
+        + ("always ended well" if row.failed else "were measured")
         for row in summary.rows
         if 0 < row.prompts < summary.prompts
     ]
+    notes += _partial_changes(summary)
     notes += [f"{row.config}: {row.abstained}" for row in summary.rows if row.abstained]
     if summary.contended:
         cells = _counted(summary.contended, "cell")
@@ -98,6 +147,20 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
     if summary.paged:
         cells = _counted(summary.paged, "cell")
         notes.append(f"{cells} read the model from disk while they ran (major page faults)")
+    return notes
+
+
+def _partial_changes(summary: ModelSummary) -> list[str]:
+    """Say of a change that it is over less than the speeds of its row, or of the baseline's."""
+    measured = {row.config: (row.prompts, row.tg.blocks) for row in summary.rows if row.tg}
+    notes = []
+    for row in summary.rows:
+        shared = (row.prompts_of_change, row.change.blocks) if row.change else None
+        if shared is None or {shared} == {measured.get(row.config), measured.get(BASELINE)}:
+            continue
+        over = f"{_counted(shared[0], 'prompt')} × {_counted(shared[1], 'block')}"
+        shares = f"which it shares with {BASELINE}; the speeds are of more"
+        notes.append(f"{row.config}: its change is over {over}, {shares}")
     return notes
 
 
@@ -153,9 +216,10 @@ def _pad(text: str, width: int, *, left: bool) -> str:
     return text.ljust(width) if left else text.rjust(width)
 
 
-def all_lines(summaries: Sequence[ModelSummary]) -> list[str]:
-    """Return the tables of all models, an empty line between them."""
+def all_lines(summaries: Sequence[ModelSummary], columns: int | None = None) -> list[str]:
+    """Return the tables of all models, an empty line between them, for a terminal of so many columns."""
     lines: list[str] = []
     for summary in summaries:
-        lines += ["", *table_lines(summary)] if lines else table_lines(summary)
+        table = table_lines(summary, columns)
+        lines += ["", *table] if lines else table
     return lines

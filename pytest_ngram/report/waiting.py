@@ -17,6 +17,9 @@ from pytest_ngram.measure.events import (
     WarmingUp,
 )
 
+# The first look at a request is after a second; an answer takes no longer while tokens are generated.
+_UNHEARD_S = 3.0
+
 
 @dataclass
 class Waits:
@@ -52,16 +55,22 @@ class Waits:
         """Note where the run stands."""
         self.standing, self.stood_s = standing, now_s
 
-    def line(self, now_s: float) -> str | None:
-        """Return the line; None where nothing is waited for."""
+    def line(self, now_s: float, columns: int | None = None) -> str | None:
+        """Return the line; None where nothing is waited for.
+
+        Args:
+            now_s: the time.
+            columns: what there is room for: the model's name is cut first. The line may still be longer.
+        """
         if not self.waits:
             return None
         event, began_s = self.waits[-1]
-        what, whose = described(event)
-        text = f"{what}, {_ticking(now_s - began_s)}: {whose}"
-        if self.standing is None or not self.standing.cells:
-            return f"ngram: {text}"
-        return f"ngram: {stood(self.standing, self._counted(now_s) - self.stood_s)} | {text}"
+        what, whose = described(event, now_s - began_s)
+        text = f"ngram: {what}, {_ticking(now_s - began_s)}: "
+        if self.standing is not None and self.standing.cells:
+            stands = stood(self.standing, self._counted(now_s) - self.stood_s)
+            text = text.replace("ngram: ", f"ngram: {stands} | ", 1)
+        return text + (whose if columns is None else shortened(whose, columns - width(text)))
 
     def _counted(self, now_s: float) -> float:
         """The time up to which what is left gets less: it stands still while something is made once."""
@@ -79,7 +88,7 @@ def stood(standing: Standing, since_s: float) -> str:
     return f"{text}, {'at least ' if standing.at_least else ''}{_ticking(left_s)} left"
 
 
-def described(event: Event) -> tuple[str, str]:
+def described(event: Event, elapsed_s: float = 0.0) -> tuple[str, str]:
     """Return what is waited for, and for which start, cell or model: that comes last, and may be cut."""
     match event:
         case Opening(source):
@@ -91,7 +100,7 @@ def described(event: Event) -> tuple[str, str]:
         case Building():
             return _building(event)
         case Asking():
-            return _asking(event)
+            return _asking(event, elapsed_s)
 
 
 def _building(event: Building) -> tuple[str, str]:
@@ -101,16 +110,31 @@ def _building(event: Building) -> tuple[str, str]:
     return f"building table {event.table}, {done}", event.model
 
 
-def _asking(event: Asking) -> tuple[str, str]:
+def _asking(event: Asking, elapsed_s: float) -> tuple[str, str]:
+    """A server that reads a batch of the prompt does not answer in between, one that generates does."""
     if event.n_decoded:
         return f"{event.n_decoded} of {event.n_predict} tokens", event.cell
-    read = f", {event.prompt_processed} of the prompt read" if event.prompt_processed else ""
-    return f"{event.n_predict} tokens{read}", event.cell
+    if event.n_decoded is None and elapsed_s < _UNHEARD_S:
+        return f"{event.n_predict} tokens", event.cell
+    read = f", {event.prompt_processed} tokens read" if event.prompt_processed else ""
+    return f"reading the prompt{read}", event.cell
 
 
 def _ticking(seconds: float) -> str:
     """Whole seconds: tenths would only flicker."""
     return f"{max(0.0, seconds):.0f} s" if seconds < 10 else said(seconds)
+
+
+def shortened(whose: str, columns: int) -> str:
+    """Return the id of a start or cell with less of its model's name, and without its file, if need be.
+
+    What tells it from its neighbours comes behind the model, and is never cut here.
+    """
+    if width(whose) <= columns or "/" not in whose:
+        return whose
+    model, rest = whose.split(" (", maxsplit=1)[0].split("/", maxsplit=1)
+    room = columns - width(rest) - 1
+    return f"{cut(model, max(1, room))}/{rest}"
 
 
 def cut(text: str, columns: int) -> str:

@@ -62,6 +62,7 @@ def test_a_wrong_matrix_stops_the_run(project: Project, old: str, new: str, expe
     [
         (["--ngram-profile=ful"], "no profile 'ful'"),
         (["--ngram-models=tniy"], "no model 'tniy'"),
+        (["--ngram-models=ti"], "did you mean 'tiny'?"),
         (["--ngram-matrix=nowhere.yaml"], "the matrix cannot be read: No such file or directory"),
         (["--ngram-resume=a", "--ngram-journal=b"], "exclude each other"),
     ],

@@ -43,7 +43,7 @@ def test_nothing_known_is_said_and_nothing_starts(fresh: Project) -> None:
     result.stdout.fnmatch_lines(
         [
             "*tiny*12 × —*24*1152 + —*unknown",
-            "*duration unknown: nothing measured yet on this host of tiny; --ngram-probe takes one start*",
+            "*duration unknown: nothing measured yet on this host with this engine of tiny; --ngram-probe*",
         ]
     )
     assert not (fresh.path / ".ngram").exists()
@@ -66,7 +66,9 @@ def test_a_config_that_was_not_measured_is_told(fresh: Project) -> None:
     """The baseline's figures stand in for it, by name."""
     fresh.run("-k", "none and b1")
     result = fresh.run(*LOOK, *PLAIN)
-    result.stdout.fnmatch_lines(["*not measured yet, so taken to be as fast as none: tiny/mtp1"])
+    result.stdout.fnmatch_lines(
+        ["*not measured yet, so taken to be as fast as none, with 25% on top: tiny/mtp1"]
+    )
 
 
 def test_a_saved_run_and_a_journal_give_estimates(fresh: Project) -> None:
@@ -105,6 +107,10 @@ def test_the_probe_takes_one_start(fresh: Project) -> None:
     result.stdout.fnmatch_lines(["*probed tiny: load * s, pp * t/s, tg * t/s; one start and request"])
     assert len(logs(fresh)) == 1
     assert list((fresh.path / ".ngram").glob("*.jsonl")) == []
+    (row,) = [line for line in result.outlines if re.match(r" +tiny +\d+ × ", line)]
+    assert re.search(r" 1152 \+ \d+ ", row)  # the template and the tokenizer were asked for the prompts
+    assert "not counted" not in result.stdout.str()
+    assert "as it ends" not in result.stdout.str()  # nothing is run
     again = fresh.run(*LOOK, "--ngram-probe")
     assert "probed" not in again.stdout.str()
     assert duration_of(again.outlines) == duration_of(result.outlines)
@@ -118,16 +124,29 @@ def test_a_probe_that_fails_stops_nothing(fresh: Project) -> None:
     assert result.ret == 0
     result.stdout.fnmatch_lines(["warning: the probe of tiny failed: *"])
     assert duration_of(result.outlines) == "unknown"
+    result.stdout.fnmatch_lines(["*duration unknown: *; the probe did not end well"])
+
+
+def test_a_budget_that_was_passed_is_told(fresh: Project) -> None:
+    """A budget is a plan: the end says by how much it was passed, if it was."""
+    _timings_that_cost(fresh, start_s=0.001, cell_s=0.001)
+    passed = fresh.run(*PLAIN, "--ngram-budget=1s")
+    assert passed.ret == 0
+    passed.stdout.re_match_lines([r"time: planned 0\.\d s, took .* s, .* s over the budget of 1\.0 s"])
 
 
 def test_a_budget_gives_up_prompts_before_blocks(fresh: Project) -> None:
     """It deselects through pytest, keeps whole blocks with the same prompt, and says what it gave up."""
     _timings_that_cost(fresh, start_s=1.0, cell_s=1.0)
-    # nine starts and 18 cells take 27 s; with one prompt 18 s
+    # nine starts and 18 cells take 28.5 s, those of mtp1 with their margin; with one prompt 18.75 s
     result = fresh.run(*PLAIN, *LOOK, "--ngram-budget=20s")
     assert result.ret == 0
     result.stdout.fnmatch_lines(
-        ["*budget: 2 prompts → 1; 18 cells → 9; 18 s of 20 s", "*9/24 tests collected (15 deselected)*"]
+        [
+            "*budget: 2 prompts → 1; 18 cells → 9; 19 s of 20 s",
+            "*  prompts that stay: word-en",
+            "*9/24 tests collected (15 deselected)*",
+        ]
     )
     ids = [line for line in result.outlines if "::test_cell[" in line]
     assert len(ids) == 9
@@ -178,9 +197,9 @@ def test_a_budget_that_is_too_small_measures_nothing(fresh: Project) -> None:
         result.stdout.fnmatch_lines(
             [
                 "OptionError: the budget is too small for the least that can be measured",
-                "*checked: the least, 1 block with 1 prompt: 3 cells on 3 server starts, 6.0 s",
-                "*checked: 3 blocks, which a verdict needs: 9 cells on 9 server starts, 18 s",
-                "*to do: give --ngram-budget=18s or more*",
+                "*checked: the least, 1 block with 1 prompt: 3 cells on 3 server starts, 6.2 s",
+                "*checked: 3 blocks, which a verdict needs: 9 cells on 9 server starts, 19 s",
+                "*to do: give --ngram-budget=19s or more*",
             ]
         )
     assert logs(fresh) == started

@@ -17,6 +17,7 @@ import yaml
 
 from pytest_ngram import cli
 from pytest_ngram.engine.flag_table import FLAGS
+from pytest_ngram.init.matrix_text import OwnCorpus, matrix_text
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
 from pytest_ngram.record import Record, Round
@@ -90,13 +91,15 @@ def test_every_file_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_every_matrix_block_decodes(page: Path) -> None:
-    """A YAML block is part of a matrix: put into the shipped one, it is accepted."""
+    """A YAML block is part of a matrix: put into what `init --corpus` writes, it is accepted."""
+    shipped = (ROOT / "fixtures" / "matrix.yaml").read_text(encoding="utf-8")
+    chats = OwnCorpus(Path("chats.jsonl"), 9, ("assistant",), 0)
     for block in blocks(page, "yaml"):
-        matrix: dict[str, Any] = yaml.safe_load(
-            (ROOT / "fixtures" / "matrix.yaml").read_text(encoding="utf-8")
-        )
+        matrix: dict[str, Any] = yaml.safe_load(matrix_text(shipped, Path("bench"), None, chats))
         for section, entries in yaml.safe_load(block).items():
-            matrix.setdefault(section, {}).update(entries)
+            for name, entry in entries.items():
+                known = matrix.setdefault(section, {}).get(name)
+                matrix[section][name] = {**known, **entry} if known else entry
         decode_matrix(yaml.safe_dump(matrix, allow_unicode=True), page.name)
 
 
@@ -161,6 +164,20 @@ def reader(tmp_path: Path, session_cache: Path) -> Iterator[Reader]:
     shutil.rmtree(session_cache / "tables", ignore_errors=True)
 
 
+def assert_compared(said: str, cell: str) -> None:
+    """A table shows the cell of the saved run above the one of now, and of each no more than mean and OPS."""
+    number = r"\d[\d.,]* \([\d.]+\)\s+"
+    row = rf"test_cell\[{re.escape(cell)}\] \({{}}\)\s+(?:{number}){{{{2}}}}\n"
+    assert re.search(row.format(r"0001_\w+") + row.format("NOW"), said), said[-4000:]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_comparison_can_be_seen(page: Path) -> None:
+    """--benchmark-quiet hides a comparison, and that the saved run is missing: no command has both."""
+    compared = [line for line in commands(page) if "--benchmark-compare" in line]
+    assert [line for line in compared if "--benchmark-quiet" in line] == []
+
+
 def test_the_host_owners_page(reader: Reader, tmp_path: Path, session_cache: Path) -> None:
     """From a model file and chats to the table, the journal and a comparison; one block of the evening."""
     models = tmp_path / "models"
@@ -176,8 +193,13 @@ def test_the_host_owners_page(reader: Reader, tmp_path: Path, session_cache: Pat
     edit = f"sed -i '{prompts}; s/ -t [0-9]*$/ -t 1/' bench/matrix.yaml"
     changes = {"/models/": f"{models}/", "~/chats.jsonl.gz\n": f"~/chats.jsonl.gz\n{edit}\n"}
     said = reader.follow(page, changes)
+    (block,) = blocks(page, "yaml")
+    ((name, shown),) = yaml.safe_load(block)["models"].items()
+    assert f"    {name}: " in said
+    assert f"configs: {', '.join(shown['configs'])}\n" in said
     assert "1 MTP" in said
     assert re.search(r"ngram-cache\+chats .* 4 ok", said)
+    assert_compared(said, f"{name}/mtp1/word-en/t0/b1")
     assert len(list((reader.folder / ".ngram").glob("journal-*.jsonl"))) == 3
 
 
@@ -201,6 +223,7 @@ def test_the_engine_maintainers_page(reader: Reader) -> None:
     assert re.search(r"identity +\d+ passed, 0 failed", said)
     assert said.count("tiny-moe: 4 prompts") == 4
     assert "test_cell[tiny-moe/mtp1/word-en/t0/b1] (old)" in said
+    assert_compared(said, "tiny-moe/mtp1/word-en/t0/b1")
 
 
 def test_the_drafters_authors_page(reader: Reader) -> None:
@@ -211,3 +234,18 @@ def test_the_drafters_authors_page(reader: Reader) -> None:
     assert re.search(r"mtp3 word-en accepted \d+/\d+ by position \['0\.\d\d', '0\.\d\d', '0\.\d\d'\]", said)
     assert re.search(r"word-phrase accepted [1-9]\d*/\d+, coverage \d+%", said)
     assert re.search(r"\d+ keys, \d+ pairs, \d+ draft by themselves", said)
+    sweep(reader.folder / "bench" / "matrix.yaml", blocks(ROOT / "docs" / "drafter-author.md", "yaml"))
+    shutil.copy(ROOT / "fixtures" / "corpus" / "demo.jsonl", reader.folder / "chats.jsonl")
+    said = reader.type(["pytest", "bench", "--ngram-models", "tiny-moe", "--collect-only", "-q"])
+    assert "test_cell[tiny-moe/ngram-cache+strict/word-en/t0/b1]" in said
+    assert "is not there" not in said
+
+
+def sweep(path: Path, written: list[str]) -> None:
+    """Put a page's YAML blocks where a reader puts them: each key beside the others or in its old place."""
+    matrix: dict[str, Any] = yaml.safe_load(path.read_text(encoding="utf-8"))
+    for block in written:
+        for section, entries in yaml.safe_load(block).items():
+            for name, entry in entries.items():
+                matrix[section][name] = {**matrix[section].get(name, {}), **entry}
+    path.write_text(yaml.safe_dump(matrix, allow_unicode=True), encoding="utf-8")

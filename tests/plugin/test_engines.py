@@ -29,7 +29,9 @@ def records_of(data: dict[str, Any]) -> list[Any]:
 def program(tmp_path: Path) -> Path:
     """A program that becomes a real llama.cpp server when it is started with llama-server's flags."""
     path = tmp_path / "llama-server"
-    path.write_text(f'#!/bin/sh\nexec {sys.executable} -m pytest_ngram.engine.embedded "$@"\n')
+    # it lists no flags, so it is known for a llama-server by its version
+    version = "[ \"$1\" = --version ] && echo 'version: 11549 (unknown)' && exit"
+    path.write_text(f'#!/bin/sh\n{version}\nexec {sys.executable} -m pytest_ngram.engine.embedded "$@"\n')
     path.chmod(0o755)
     return path
 
@@ -113,6 +115,67 @@ def test_what_a_server_does_not_tell_can_be_told(project: Project, drafting: str
         project.measure(*options, "--llama-server-flags=--spec-draft-n-max 3", exit_code=1)["ngram"]
     ).failed_cells
     assert "--spec-draft-n-max 3 is said to be set" in str(failed.outcome.reason)
+
+
+def test_a_config_on_defaults_is_told_too(project: Project, drafting: str) -> None:
+    """A server with n_max 2 is not taken for one on llama.cpp's defaults, and the way out can be followed."""
+    project.edit(", flags: --spec-draft-n-max 1", "")
+    options = ("-k", "mtp1 and word-en", f"--llama-server={drafting}")
+    for told in ([], ["--llama-server-flags=-t 1 --spec-draft-n-max 2"]):
+        (failed,) = run_from_builtins(project.measure(*options, *told, exit_code=1)["ngram"]).failed_cells
+        assert failed.outcome.status == "refused"
+        assert ("--spec-type draft-mtp'" in str(failed.outcome.reason)) == (not told)
+        assert ("--spec-draft-n-max 2 is said to be set" in str(failed.outcome.reason)) == bool(told)
+    (record,) = records_of(project.measure(*options, "--llama-server-flags=-t 1 --spec-type draft-mtp"))
+    assert record.rounds[0].drafted > 0
+
+
+def test_a_journal_of_another_server_is_not_gone_on_with(
+    project: Project, running: str, tmp_path: Path
+) -> None:
+    """Cells of two servers at two ports, of one build, do not stand in one row."""
+    project.run("-k", "none and word-en", f"--llama-server={running}", "--llama-server-flags=-t 1")
+    model = generate(HandBuiltSpec(target=0.7), cache_folder() / "models")
+    argv = server_argv(model, model_flags=["-t", "1"])
+    resume = f"--ngram-resume={project.journal}"
+    with process.start(argv, log_path=tmp_path / "second.log") as server:
+        for url, told, said in (
+            (server.url, "-t 1", f"*now --port {server.url.rpartition(':')[2]}*"),
+            (running, "", "*then --threads 1, now no --threads*"),
+        ):
+            result = project.run(
+                "-k", "none", f"--llama-server={url}", f"--llama-server-flags={told}", resume
+            )
+            result.stdout.fnmatch_lines(["*measured by another engine*", said])
+    records = records_of(
+        project.measure("-k", "none", f"--llama-server={running}", "--llama-server-flags=--threads 1", resume)
+    )
+    assert len(records) == 4
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "--llama-server-flags=-t 1 --api-key=sekret1",
+        "--llama-server-flags=--api_key 'sekret1' -t 1",
+        "--llama-server-flags=-t 1 --api-key-file /home/sekret1",
+        "--llama-server-flags=-t 1 --hf-token sekret1",
+        "--llama-server=http://us3r:sekret1@127.0.0.1:9",
+        "--llama-server=http://:sekret1@127.0.0.1:9",
+    ],
+)
+def test_a_secret_that_is_given_is_neither_printed_nor_kept(
+    project: Project, running: str, told: str
+) -> None:
+    """It is refused; and neither that, nor the command that is printed to go on, nor a file shows it."""
+    server = [] if "llama-server=" in told else [f"--llama-server={running}"]
+    result = project.run("-k", "none and word-en", *server, told, "--benchmark-json=run.json", "-vv")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["*EngineError: *", "*to do: *"])
+    assert ("--ngram-resume=" in result.stdout.str()) == bool(server)
+    assert "sekret1" not in result.stdout.str() + result.stderr.str()
+    files = [path for path in project.path.rglob("*") if path.is_file()]
+    assert not [path for path in files if b"sekret1" in path.read_bytes()]
 
 
 @pytest.mark.parametrize(

@@ -100,3 +100,20 @@ def test_the_plugins_own_matrix_is_said(project: Project) -> None:
     result = project.pytester.runpytest_subprocess("test_own.py")
     result.assert_outcomes(passed=2)
     assert result.stdout.str().count(told) == 1
+
+
+def test_a_fixture_that_builds_on_ours_gets_every_server(project: Project) -> None:
+    """An own `llama_server` that asks for the plugin's is run once for each server, as the plugin's is."""
+    project.pytester.makepyfile(
+        test_own="""
+        import pytest
+
+        @pytest.fixture
+        def llama_server(llama_server):
+            return llama_server.url
+
+        def test_it(llama_server):
+            assert llama_server.startswith("http://")
+        """
+    )
+    project.pytester.runpytest_subprocess("test_own.py").assert_outcomes(passed=3)

@@ -54,6 +54,51 @@ def test_the_command_line_imports_nothing_heavy() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.DEVNULL)
 
 
+OWN = ("llama_server", "ngram_planned", "ngram_cell", "ngram_table", "prompt_set", "ngram_session")
+
+
+@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("place", ["conftest", "module", "mark"])
+def test_a_fixture_of_the_same_name_stays_the_projects(
+    pytester: pytest.Pytester, name: str, place: str
+) -> None:
+    """A project's own fixture or parameter of that name is what its test gets, once, and nothing is said."""
+    fixture = f"import pytest\n\n@pytest.fixture\ndef {name}():\n    return 'mine'\n\n"
+    test = f"def test_it({name}):\n    assert {name} == 'mine'\n"
+    if place == "conftest":
+        pytester.makeconftest(fixture)
+    elif place == "mark":
+        test = f"import pytest\n\n@pytest.mark.parametrize({name!r}, ['mine'])\n{test}"
+    pytester.makepyfile(fixture + test if place == "module" else test)
+    result = pytester.runpytest_subprocess("-v")
+    result.assert_outcomes(passed=1)
+    assert "ngram:" not in result.stdout.str()
+    assert "warning" not in result.stdout.str()
+    assert not (pytester.path / ".ngram").exists()
+
+
+def test_a_parametrised_fixture_of_the_same_name_stays_the_projects(pytester: pytest.Pytester) -> None:
+    """Its own parameters are what it runs with; a text in them is not taken for a cell."""
+    pytester.makepyfile(
+        """
+        import pytest
+
+        @pytest.fixture(params=["one", "two"])
+        def ngram_planned(request):
+            return request.param
+
+        @pytest.fixture(params=["three", "four"])
+        def llama_server(request):
+            return request.param
+
+        def test_it(ngram_planned, llama_server):
+            assert ngram_planned in ("one", "two")
+            assert llama_server in ("three", "four")
+        """
+    )
+    pytester.runpytest_subprocess().assert_outcomes(passed=4)
+
+
 def test_help_and_fixtures_read_well(pytester: pytest.Pytester) -> None:
     """Every option and fixture has a text of its own."""
     text = pytester.runpytest_subprocess("--help").stdout.str()

@@ -26,8 +26,8 @@ def configs_of(data: dict[str, Any]) -> set[str]:
     return {from_builtins(bench["extra_info"]["ngram"]).cell.config for bench in data["benchmarks"]}
 
 
-def expect(project: Project, config: str) -> None:
-    project.edit("flags: -c 4096 -t 1}", f"flags: -c 4096 -t 1, abstains: {{{config}: prompts are short}}}}")
+def expect(project: Project, config: str, why: str = "prompts are short") -> None:
+    project.edit("flags: -c 4096 -t 1}", f"flags: -c 4096 -t 1, abstains: {{{config}: {why}}}}}")
 
 
 def test_a_type_that_never_drafts_fails_its_cells(inert_project: Project) -> None:
@@ -84,6 +84,25 @@ def test_an_expected_abstention_is_measured_and_passes(inert_project: Project) -
     )
 
 
+def test_an_abstention_of_a_stack_excuses_one_type(inert_project: Project) -> None:
+    """ngram-mod is told of and drafts nothing: fine. draft-mtp in its place: a warning, and inert."""
+    expect(inert_project, "mtp1+ngram-mod", "{ngram-mod: prompts are short}")
+    good = inert_project.run("-k", "mtp1+ngram-mod/", "--benchmark-quiet")
+    assert good.ret == 0
+    told = "inert, as expected (ngram-mod drafted nothing: prompts are short)"
+    good.stdout.fnmatch_lines([f"  mtp1+ngram-mod: {told}"])
+    inert_project.edit("{ngram-mod: prompts", "{draft-mtp: prompts")
+    bad = inert_project.run("-k", "mtp1+ngram-mod/", f"--ngram-resume={inert_project.journal}")
+    assert bad.ret == 1
+    bad.stdout.fnmatch_lines_random(
+        [
+            "*warning: models.tiny.abstains: mtp1+ngram-mod is no longer true*(draft-mtp * tokens)",
+            "inert, all of tiny/mtp1+ngram-mod at temperature 0: ngram-mod never drafted anything*",
+            "*abstains: {mtp1+ngram-mod: {ngram-mod: why}}",
+        ]
+    )
+
+
 def test_an_abstention_that_is_no_longer_true_is_told(inert_project: Project) -> None:
     """A config that is said to abstain, and drafts, is a result; a line says that the matrix is wrong."""
     expect(inert_project, "mtp1")
@@ -120,3 +139,17 @@ def test_an_interrupted_run_judges_nothing_that_is_not_whole(inert_project: Proj
     result = inert_project.run("-k", "ngram-mod/ and not mtp1", "--benchmark-quiet")
     assert result.ret == 2
     result.stdout.fnmatch_lines(["  ngram-mod *1 ok", "1 not measured, 0 failed; to measure them now:"])
+
+
+def test_inert_on_a_part_of_the_prompts_is_a_warning(inert_project: Project) -> None:
+    """Where `-k` or a budget left prompts out it stays out of the results, but fails nothing."""
+    result = inert_project.run("-k", "ngram-mod/word-en and not mtp1", "--benchmark-quiet")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(
+        [
+            "  ngram-mod *1 inert*",
+            "*warning: tiny/ngram-mod at temperature 0 drafted nothing, but only 1 of 2 prompts*",
+            "1 inert on a part of the profile's prompts: run more of them first",
+        ]
+    )
+    assert "measuring again will not change" not in result.stdout.str()

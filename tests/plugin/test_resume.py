@@ -120,7 +120,11 @@ def test_a_journal_of_another_engine_is_refused(project: Project) -> None:
     result = project.run("-k", "mtp1", f"--ngram-resume={journal}")
     assert result.ret == 1
     result.stdout.fnmatch_lines(
-        ["*measured by another engine*", "*then xllamacpp 2020.1.1*", f"*now xllamacpp {version}*"]
+        [
+            "*measured by another engine*",
+            "*then embedded xllamacpp 2020.1.1 *",
+            f"*now embedded xllamacpp {version} *",
+        ]
     )
 
 

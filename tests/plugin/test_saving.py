@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
+
+from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -73,12 +76,20 @@ def test_the_same_error_is_told_once(project: Project) -> None:
 
 
 def test_failed_cells_have_a_command_too(project: Project) -> None:
-    """Resuming measures failed cells again; the command is printed."""
+    """Resuming measures failed cells again; the command is printed, and works once the path is mended."""
     project.edit("generate: {target: 0.7}", "path: gone.gguf")
     result = project.run("-k", "mtp1 or none", "--benchmark-quiet")
     result.stdout.fnmatch_lines(
-        ["0 not measured, 6 failed; to measure them now:", "  pytest * bench *-k 'mtp1 or none'*"]
+        [
+            f"  refused: tiny/*and 5 more: *({project.bench / 'gone.gguf'})",
+            "0 not measured, 6 failed; mend the reason first, then:",
+            "  pytest * bench *-k 'mtp1 or none'*",
+        ]
     )
+    shutil.copy(generate(HandBuiltSpec(), project.cache / "models"), project.bench / "found.gguf")
+    project.edit("path: gone.gguf", "path: found.gguf")
+    result = project.run("-k", "mtp1 or none", f"--ngram-resume={project.journal}")
+    result.assert_outcomes(passed=6, deselected=2)
 
 
 @pytest.mark.parametrize(

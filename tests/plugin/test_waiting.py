@@ -241,3 +241,17 @@ def test_a_pytest_within_a_pytest_is_left_alone(project: Project) -> None:
     result = project.pytester.runpytest_inprocess("bench", "-p", "no:cacheprovider", "--collect-only", "-q")
     assert result.ret == 0
     assert [thread.name for thread in threading.enumerate() if thread.name == "ngram-live"] == []
+
+
+def test_a_narrow_terminal_has_a_table_that_fits(project: Project) -> None:
+    """At 80 columns the table is not wrapped: what is left out is named, and in a pipe nothing is."""
+    rows = re.compile(r"  (?:config|none|mtp1) .*")
+    shown = on_terminal(project, "-k", PLAIN, columns=80)
+    assert shown.code == 0
+    table = [text for text in shown.screen if rows.fullmatch(text)]
+    assert len(table) == 3
+    assert max(map(len, table)) <= 80
+    assert any(text.startswith("  columns left out for want of width: RSS MiB") for text in shown.screen)
+    piped = project.run("-k", PLAIN)
+    piped.stdout.fnmatch_lines(["  config *RSS MiB*"])
+    piped.stdout.no_fnmatch_line("*left out for want of width*")

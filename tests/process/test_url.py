@@ -45,14 +45,24 @@ def test_plain_server_suits_a_plain_config(embedded: EngineProcess, model_path: 
 
 
 def test_types_of_a_drafting_server_are_seen(start_embedded: Starter, model_path: Path) -> None:
-    """A fresh server that drafts names its types after one token, and fits no other config."""
+    """A fresh server that drafts names its types after one token, and fits no other config.
+
+    Nor does it fit its own before it is told what else its drafting is set to.
+    """
     server = start_embedded(spec="draft-mtp,ngram-simple")
-    engine = url.connect(server.url)
-    assert set(engine.seen.spec_types or ()) == {"draft-mtp", "ngram-simple"}
-    compare.check_start(server_argv(model_path, spec_types=["ngram-simple", "draft-mtp"]), engine.seen)
+    seen = url.connect(server.url).seen
+    assert set(seen.spec_types or ()) == {"draft-mtp", "ngram-simple"}
+    argv = server_argv(model_path, spec_types=["ngram-simple", "draft-mtp"])
+    compare.check_start(argv, seen, told=["--spec-type", "draft-mtp,ngram-simple"])
+    with pytest.raises(EngineError, match="no answer of the server tells"):
+        compare.check_start(argv, seen)
     for types in ([], ["draft-mtp"]):
         with pytest.raises(EngineError, match="not the one that this config needs"):
-            compare.check_start(server_argv(model_path, spec_types=types), engine.seen)
+            compare.check_start(
+                server_argv(model_path, spec_types=types),
+                seen,
+                told=["--spec-type", ",".join(types) or "none"],
+            )
 
 
 def test_closed_endpoints_are_seen(start_embedded: Starter, model_path: Path) -> None:

@@ -64,6 +64,23 @@ def test_many_bad_lines_give_totals_and_the_first_numbers(corpus: Path) -> None:
     assert "not an object: 2, first in line 9, 10" in caught.value.checked
 
 
+@pytest.mark.parametrize(
+    "text", [b'{"messages":[{"role":"user","content":"a"}]}\n', b'{"role":"user","content":"a"}\n', b"\n"]
+)
+def test_an_error_shows_a_line_that_would_do(corpus: Path, text: bytes) -> None:
+    """Whoever has another format sees one line of ours, and which keys are needed; that line can be read."""
+    for content in (text, text + line()):
+        corpus.write_bytes(content)
+        if content.strip() == line().strip():
+            continue
+        with pytest.raises(CorpusError) as caught:
+            read_corpus(corpus)
+        assert "`v` and `content` are needed" in caught.value.fix
+        example = caught.value.fix.partition("such as ")[2].partition(";")[0]
+        corpus.write_text(example)
+        assert [message.role for message in read_corpus(corpus).messages] == ["assistant"]
+
+
 LINES = st.sampled_from(
     [line(), line("Ответ", role="assistant"), line(""), b"\n", b" \r\n", b"{\n", b"[]\n", line(v=2), line(3)]
 )

@@ -49,6 +49,32 @@ def test_help_is_read(name: str, names: tuple[str, ...], n_values: int) -> None:
     assert (flag(name).names, flag(name).n_values) == (names, n_values)
 
 
+@pytest.mark.parametrize(
+    ("build", "missing"),
+    [
+        (BUILD, ""),
+        (Build(name="a script that lists nothing", build="b10434"), ""),
+        (Build(name="another program"), "--model, --ctx-size, --port"),
+        (
+            Build(name="llama-cli", build="b10434", flags=tuple(f for f in HELP if "--port" not in f.names)),
+            "--port",
+        ),
+    ],
+    ids=lambda value: value.name if isinstance(value, Build) else "",
+)
+def test_a_program_must_answer_as_llama_server(build: Build, missing: str) -> None:
+    """By its flags, or by its version where it lists none; else it is refused with what was asked."""
+    program = Path("/opt/bin/program")
+    if not missing:
+        capabilities.require_llama_server(build, program)
+        return
+    with pytest.raises(EngineError, match="is not a llama-server") as caught:
+        capabilities.require_llama_server(build, program)
+    assert caught.value.outcome == "refused"
+    assert f"{program} --help: it does not list {missing}" in caught.value.checked
+    assert "exec llama-server" in caught.value.fix
+
+
 def test_help_text_and_choices() -> None:
     """The text of an entry is joined to one line, allowed words are read from the hint."""
     assert flag("-fa").choices == ("on", "off", "auto")

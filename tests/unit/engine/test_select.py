@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import platform
+import shutil
 import struct
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from pytest_ngram.engine import packaged
+from pytest_ngram.engine.capabilities import probe_binary
 from pytest_ngram.engine.select import EngineChoice, choose
 from pytest_ngram.errors import EngineError
 
@@ -54,6 +59,63 @@ def test_url(named: str) -> None:
 def test_what_is_no_url_of_a_server(named: str) -> None:
     """Another scheme, no host, an impossible port, a user or a query are refused."""
     assert "http://HOST:PORT" in refused(named).fix
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "http://us3r:pass3@host:1",
+        "http://us3r@host:1",
+        "http://:pass3@host",
+        "ftp://us3r:pass3@host",
+        "http://us3r:pass3@host:99999",
+        "http://us3r:pa@ss3:pass3@host/?x",
+        "http://us3r:pass3@",
+        "http://us3r:pass3@[::1",
+        "http://host/?key=pass3",
+        "http://host#pass3",
+        "us3r:pass3@host:8080",
+    ],
+)
+def test_secrets_of_an_address_are_in_no_message(named: str) -> None:
+    """A user, a password or a query is refused, and not shown in doing so."""
+    error = refused(named)
+    assert "http://HOST:PORT" in error.fix
+    assert "pass3" not in str(error)
+    assert "us3r" not in str(error)
+
+
+@pytest.fixture
+def as_nobody() -> Iterator[Path]:
+    """A folder that a user without privileges can enter, who runs the test: root may read any file."""
+    folder = Path(tempfile.mkdtemp(dir="/tmp"))
+    folder.chmod(0o777)
+    was = os.geteuid()
+    if was == 0:
+        os.seteuid(65534)
+    yield folder
+    os.seteuid(was)
+    shutil.rmtree(folder)
+
+
+def test_a_program_that_may_be_run_and_not_read(as_nobody: Path) -> None:
+    """Mode 0111 is refused with what to do, wherever the program is looked at."""
+    path = program(as_nobody / "llama-server", mode=0o111)
+    for look in (lambda: choose(str(path)), lambda: probe_binary(path, as_nobody / "cache")):
+        with pytest.raises(EngineError, match="cannot be read") as caught:
+            look()
+        assert caught.value.outcome == "refused"
+        assert f"chmod +r {path}" in caught.value.fix
+        assert caught.value.checked
+
+
+def test_a_library_that_cannot_be_read_is_no_obstacle(as_nobody: Path) -> None:
+    """What lies beside a program may be somebody else's: the build is asked, and the answer is not kept."""
+    path = program(as_nobody / "bin" / "llama-server")
+    path.write_bytes(Path(shutil.which("true") or "").read_bytes())
+    program(path.parent / "libother.so", mode=0o000)
+    assert probe_binary(path, as_nobody / "cache").flags == ()
+    assert not (as_nobody / "cache").exists() or not list((as_nobody / "cache").glob("build-*"))
 
 
 @pytest.mark.parametrize("place", ["llama-server", "bin/llama-server", "build/bin/llama-server"])

@@ -69,3 +69,10 @@ def test_pure_parts_import_nothing_heavy(module: str) -> None:
     code = f"import sys, pytest_ngram.engine.{module}; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_rounded_counters_are_unknown() -> None:
+    """llama-server prints six digits: from a million on a difference of two readings is no count."""
+    before = {"small": 7.0, "large": 1.23457e6, "passing": 999_990.0, "exact": 1_234_567.0}
+    after = {"small": 9.0, "large": 1.23458e6, "passing": 1.00001e6, "exact": 1_234_569.0, "new": 3.0}
+    assert prometheus.added(before, after) == {"small": 2.0, "exact": 2.0, "new": 3.0}

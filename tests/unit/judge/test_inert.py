@@ -49,8 +49,8 @@ def a_record(
     )
 
 
-def reason_of(records: list[Record], types: list[str], abstains: str | None = None) -> str:
-    outcome = judge(records, types, abstains).outcome
+def reason_of(records: list[Record], types: list[str], abstains: dict[str, str] | None = None) -> str:
+    outcome = judge(records, types, abstains or {}).outcome
     assert outcome is not None
     assert outcome.reason is not None
     return outcome.reason
@@ -147,19 +147,47 @@ def test_temperatures_are_judged_apart() -> None:
 
 def test_an_expected_abstention_is_no_failure() -> None:
     """The cells stay ok, and say that nothing was drafted and why that was expected."""
-    outcome = judge([a_record(0, {"ngram-mod": did(46, 0)})], MOD, "matches 24 tokens").outcome
+    outcome = judge([a_record(0, {"ngram-mod": did(46, 0)})], MOD, {"ngram-mod": "matches 24 tokens"}).outcome
     assert outcome == Outcome(status="ok", reason="inert, as expected: matches 24 tokens")
 
 
 def test_an_expected_abstention_of_a_stack_names_the_type() -> None:
-    """What the rest of the stack drafts is not hidden by it."""
+    """What the rest of the stack drafts is not hidden by it; two types with one reason share it."""
     records = [a_record(28, {"ngram-mod": did(30, 0), "draft-mtp": did(30, 28)})]
-    assert reason_of(records, STACK, "why") == "inert, as expected (ngram-mod drafted nothing): why"
+    told = reason_of(records, STACK, {"ngram-mod": "why"})
+    assert told == "inert, as expected (ngram-mod drafted nothing: why)"
+    none = [a_record(0, {"ngram-mod": did(30, 0), "draft-mtp": did(30, 0)})]
+    told = reason_of(none, STACK, {"ngram-mod": "why", "draft-mtp": "why"})
+    assert told == "inert, as expected (ngram-mod and draft-mtp drafted nothing: why)"
+    told = reason_of(none, STACK, {"ngram-mod": "why", "draft-mtp": "for this"})
+    assert told == "inert, as expected (ngram-mod drafted nothing: why; draft-mtp drafted nothing: for this)"
+
+
+@pytest.mark.parametrize("total", [None, 0])
+def test_only_the_type_that_is_told_of_is_excused(total: int | None) -> None:
+    """The matrix says that ngram-mod never drafts: an MTP that drafts nothing beside it is still inert."""
+    by_type = {"ngram-mod": did(30, 0), "draft-mtp": did(30, 0)} if total is None else None
+    outcome = judge([a_record(0, by_type)], STACK, {"ngram-mod": "why"}).outcome
+    assert outcome is not None
+    assert outcome.status == "inert"
+    assert str(outcome.reason).startswith("draft-mtp never drafted anything")
+    assert "models.m.abstains: {c: {draft-mtp: why}}" in str(outcome.reason)
+
+
+@pytest.mark.parametrize("mtp", [0, 28])
+def test_a_type_of_a_stack_that_drafts_after_all_is_told(mtp: int) -> None:
+    """The warning names that type alone, whatever becomes of the rest of the stack."""
+    records = [a_record(4 + mtp, {"ngram-mod": did(46, 4), "draft-mtp": did(40, mtp)})]
+    finding = judge(records, STACK, {"ngram-mod": "why"})
+    assert finding.warning == (
+        "models.m.abstains: c is no longer true: at temperature 0 it drafted (ngram-mod 4 tokens)"
+    )
+    assert (finding.outcome.status if finding.outcome else None) == (None if mtp else "inert")
 
 
 def test_an_abstention_that_is_no_longer_true_is_told() -> None:
     """The matrix says that it never drafts, and it drafted: a warning, and no other outcome."""
-    finding = judge([a_record(4, {"ngram-mod": did(46, 4)})], MOD, "why")
+    finding = judge([a_record(4, {"ngram-mod": did(46, 4)})], MOD, {"ngram-mod": "why"})
     assert finding.outcome is None
     assert finding.warning == (
         "models.m.abstains: c is no longer true: at temperature 0 it drafted (ngram-mod 4 tokens)"
@@ -168,5 +196,22 @@ def test_an_abstention_that_is_no_longer_true_is_told() -> None:
 
 def test_an_abstention_of_which_nothing_is_known_is_left_alone() -> None:
     """Neither confirmed nor denied."""
-    finding = judge([a_record(None)], MOD, "why")
+    finding = judge([a_record(None)], MOD, {"ngram-mod": "why"})
     assert (finding.outcome, finding.warning) == (None, None)
+
+
+def test_a_part_of_the_prompts_is_told_and_fails_nothing() -> None:
+    """A type that drafted nothing on one prompt of four may on the others: more of them come first."""
+    records = [a_record(0, {"ngram-mod": did(46, 0)})]
+    finding = judge(records, MOD, of_prompts=4)
+    assert finding.outcome is not None
+    assert finding.outcome.status == "inert"
+    assert not finding.fails
+    assert finding.warning == (
+        "m/c at temperature 0 drafted nothing, but only 1 of 4 prompts of the profile ran: "
+        "run more of them first"
+    )
+    reason = str(finding.outcome.reason)
+    assert "  checked: 1 of 4 prompts of the profile ran\n" in reason
+    assert "  to do: run more prompts of the profile first; then give it flags" in reason
+    assert judge(records, MOD, of_prompts=1).fails

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ngram.errors import OptionError
-from pytest_ngram.matrix.budget import Cut, fit
+from pytest_ngram.matrix.budget import Cut, Grid, fit
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.matrix.duration import parse
 from pytest_ngram.matrix.plan import PlannedCell, plan
@@ -162,3 +162,30 @@ def test_a_budget_that_is_too_small_gives_the_numbers() -> None:
 def test_no_cells_fit_any_budget() -> None:
     """Where `-k` left no cell, there is nothing to give up."""
     assert fit([], {}, lambda cells: 0.0, 1).cells == ()
+
+
+def test_the_longest_prompts_stay() -> None:
+    """Of each kind the prompt with most to do is kept, and of all kinds first the one with most."""
+    grid = case(3, 4, 1)
+    sizes = {
+        ("alpha", "chat3"): (40.0, 5.0),
+        ("alpha", "chat2"): (40.0, 9.0),
+        ("alpha", "code0"): (7.0, 99.0),
+    }
+    least = fit(grid.cells, grid.kinds, grid.cost, 400, sizes=sizes)
+    assert least.names["alpha"][:3] == ("chat2", "chat3", "code0")[: least.prompts]
+    one = Grid(grid.cells, grid.kinds, sizes).cut(3, 1, grid.cost)
+    assert one.names == {"alpha": ("chat2",), "beta": ("code0",)}
+    assert {cell.prompt for cell in one.cells} == {"chat2", "code0"}
+
+
+def test_what_was_chosen_before_stays_first() -> None:
+    """A resumed run keeps the prompts that it has measured, whatever their answers turned out to be."""
+    grid = case(3, 4, 1)
+    sizes = {("alpha", "chat3"): (40.0,)}
+    before = {"alpha": ("chat1", "chat0")}
+    assert Grid(grid.cells, grid.kinds, sizes, before).cut(3, 3, grid.cost).names["alpha"] == (
+        "chat1",
+        "chat0",
+        "chat3",
+    )

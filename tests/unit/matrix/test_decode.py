@@ -119,6 +119,19 @@ DRAFTED = [
     ("path: a.gguf", "path: a.gguf, abstains: {mtp1: ' '}", "models.alpha.abstains.mtp1"),
     ("path: a.gguf", "path: a.gguf, abstains: {mtp1: }", "models.alpha.abstains[...]"),
     ("configs: [none, mtp1]", "configs: [none], abstains: {mtp1: why}", "models.beta.abstains.mtp1"),
+    ("path: a.gguf", "path: a.gguf, abstains: {mtp1: {}}", "models.alpha.abstains.mtp1"),
+    (
+        "path: a.gguf",
+        "path: a.gguf, abstains: {mtp1: {ngram-mod: why}}",
+        "models.alpha.abstains.mtp1.ngram-mod",
+    ),
+    ("path: a.gguf", "path: a.gguf, abstains: {mtp1: {draft-mtp: }}", "models.alpha.abstains[...][...]"),
+    (
+        "path: a.gguf",
+        "path: a.gguf, abstains: {mtp1: {draft-mtp: ''}}",
+        "models.alpha.abstains.mtp1.draft-mtp",
+    ),
+    ("path: a.gguf", "path: a.gguf, abstains: {mtp1: 3}", "models.alpha.abstains[...]"),
     ("blocks: 2", "blocks: 2, configs: [mtp1]", "profiles.smoke.configs"),
     ("blocks: 2", "blocks: 2, configs: [none, mtp2]", "profiles.smoke.configs[1]"),
     ("blocks: 2", "blocks: 2, models: [gamma]", "profiles.smoke.models[0]"),
@@ -221,3 +234,28 @@ def test_a_merged_key_can_be_overridden(good: str) -> None:
     matrix = decode_matrix(text, "m.yaml")
     assert matrix.models["gamma"].path == "a.gguf"
     assert matrix.models["gamma"].flags == "-c 1024"
+
+
+def test_of_a_stack_it_is_said_which_type_abstains(good: str) -> None:
+    """One reason for a whole stack would excuse all of it: an error that shows how to write it."""
+    stack = good.replace("types: [draft-mtp]", "types: [draft-mtp, ngram-mod]")
+    with pytest.raises(MatrixError) as caught:
+        decode_matrix(
+            stack.replace("path: a.gguf", "path: a.gguf, abstains: {mtp1: it learns little}"), "m.yaml"
+        )
+    assert "models.alpha.abstains.mtp1: does not say which of the types" in str(caught.value)
+    assert "`mtp1: {ngram-mod: it learns little}`" in caught.value.fix
+    told = stack.replace("path: a.gguf", "path: a.gguf, abstains: {mtp1: {ngram-mod: it learns little}}")
+    assert decode_matrix(told, "m.yaml").abstains_of("alpha", "mtp1") == {"ngram-mod": "it learns little"}
+    assert decode_matrix(stack, "m.yaml").abstains_of("alpha", "mtp1") == {}
+    alone = good.replace("path: a.gguf", "path: a.gguf, abstains: {mtp1: why}")
+    assert decode_matrix(alone, "m.yaml").abstains_of("alpha", "mtp1") == {"draft-mtp": "why"}
+
+
+@pytest.mark.parametrize("kind", ["ngram-cache", "ngram-mod", "ngram-map-k", "ngram-map-k4v"])
+def test_rounds_of_a_type_that_keeps_state_are_refused(good: str, kind: str) -> None:
+    """Alone or in a stack: a second request would be drafted from what the first one left."""
+    for types in (kind, f"draft-mtp, {kind}"):
+        with pytest.raises(MatrixError, match="keeps state between requests"):
+            decode_matrix(good.replace("types: [draft-mtp]", f"rounds: 2, types: [{types}]"), "m.yaml")
+    decode_matrix(good.replace("types: [draft-mtp]", "rounds: 2, types: [draft-mtp, ngram-simple]"), "m.yaml")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pytest_ngram.matrix.decode import decode_matrix
-from pytest_ngram.matrix.estimate import Estimate, Estimator, estimate
+from pytest_ngram.matrix.estimate import MARGIN, Estimate, Estimator, estimate
 from pytest_ngram.matrix.plan import PlannedCell, plan
 from pytest_ngram.matrix.timings import Answer, Between, ModelTimings, Source, Timing, gather
 from pytest_ngram.record import Cell, Outcome, Record, Round, ServerStart
@@ -47,7 +47,7 @@ def of(cells: Sequence[PlannedCell], *sources: Source, restored: Sequence[Cell] 
 
 
 def known(**configs: Timing) -> Source:
-    return Source("old run", {"alpha": ModelTimings(configs=configs)})
+    return Source("old run", {"alpha": ModelTimings(configs, {"p": Answer(10), "q": Answer(10)})})
 
 
 def test_an_estimate_is_starts_and_requests(cells: list[PlannedCell]) -> None:
@@ -174,3 +174,38 @@ def test_no_answer_is_expected_to_be_longer_than_allowed(n_predict: int, rounds:
     """Whatever ended by itself before, an answer has between 0 and n_predict tokens."""
     ended = min(ended, rounds)
     assert 0 <= Answer(3, rounds, ended, ended * 100).tokens(n_predict) <= n_predict * (1 + 1e-9)
+
+
+def test_prompts_of_unknown_length_are_not_made_up(cells: list[PlannedCell]) -> None:
+    """Where no prompt of a model is known, none is counted; where some are, the others are as their mean."""
+    one = [cell for cell in cells if cell.start.model == "alpha" and cell.start.config == "none"][:2]
+    (part,) = of(one, Source("probe", {"alpha": ModelTimings({"none": NONE})})).models
+    assert part.uncounted
+    assert part.duration_s == pytest.approx(3 + 2 * (1 + 5))
+    some = Source("x", {"alpha": ModelTimings({"none": NONE}, {"p": Answer(30)})})
+    (part,) = of(one, some).models
+    assert (part.uncounted, part.unknown_prompts) == (False, 1)
+    assert part.duration_s == pytest.approx(3 + 2 * (1 + 3 + 5))
+
+
+def test_a_stand_in_has_a_margin(cells: list[PlannedCell]) -> None:
+    """A config that was not measured may be slower than the baseline: its requests count for more."""
+    estimator = Estimator([known(none=NONE)])
+    none, mtp = (next(c for c in cells if c.start.config == name) for name in ("none", "mtp1"))
+    assert estimator.cell_s(none) == pytest.approx(7)
+    assert estimator.cell_s(mtp) == pytest.approx(7 * (1 + MARGIN))
+
+
+def test_what_there_is_to_do_for_a_prompt(cells: list[PlannedCell]) -> None:
+    """Known answers count before lengths, and only where all prompts of the model have one."""
+    both = {"p": Answer(30, 1, 1, 4), "q": Answer(10, 2)}
+    estimator = Estimator([Source("x", {"alpha": ModelTimings({"none": NONE}, both)})])
+    assert estimator.sizes(cells[:12], {}) == {("alpha", "p"): (4, 30), ("alpha", "q"): (11, 10)}
+    one = Estimator(
+        [Source("x", {"alpha": ModelTimings({"none": NONE}, {"p": Answer(30), "q": Answer(10, 2)})})]
+    )
+    assert one.sizes(cells[:12], {}) == {("alpha", "p"): (0, 30), ("alpha", "q"): (0, 10)}
+    assert Estimator([]).sizes(cells[:12], {"p": 5, "q": 7}) == {
+        ("alpha", "p"): (0, 5),
+        ("alpha", "q"): (0, 7),
+    }

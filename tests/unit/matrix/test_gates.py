@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+import yaml
 
 from pytest_ngram.errors import MatrixError
 from pytest_ngram.matrix.decode import decode_matrix
-from pytest_ngram.matrix.gates import Over, cases, policy
+from pytest_ngram.matrix.gates import Over, abstains_of, cases, policy
 
 TEXT = """
 version: 1
@@ -89,3 +90,29 @@ def test_a_typo_is_told(old: str, new: str, said: str) -> None:
     assert old in TEXT
     with pytest.raises(MatrixError, match=said):
         decode_matrix(TEXT.replace(old, new), str(Path("matrix.yaml")))
+
+
+@pytest.mark.parametrize(
+    ("said", "types", "expected"),
+    [
+        ({}, ["ngram-mod"], None),
+        ({"c": "short"}, ["ngram-mod"], "short"),
+        ({"c": {"ngram-mod": "short"}}, ["draft-mtp", "ngram-mod"], None),
+        ({"c": {"ngram-mod": "short", "ngram-cache": "new"}}, ["ngram-cache", "ngram-mod"], "new; short"),
+    ],
+)
+def test_a_stack_abstains_only_as_a_whole(
+    said: dict[str, object], types: list[str], expected: str | None
+) -> None:
+    """A stack of which one type is to draft has to draft."""
+    text = yaml.safe_dump(
+        {
+            "version": 1,
+            "warmup": "w",
+            "models": {"m": {"path": "m.gguf", "abstains": said}},
+            "configs": {"none": {}, "c": {"types": types}},
+            "prompt_sets": {"p": {"path": "p.yaml"}},
+            "profiles": {"smoke": {"blocks": 1, "n_predict": 8}},
+        }
+    )
+    assert abstains_of(decode_matrix(text, "matrix.yaml"), "m", "c") == expected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -13,7 +14,7 @@ from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
-from pytest_ngram.record import Host, Model, Outcome, Prompt, Record, ServerStart, Table
+from pytest_ngram.record import Engine, Host, Model, Outcome, Prompt, Record, ServerStart, Table
 
 HEADER = Header(journal=JOURNAL, version="0", matrix_sha256="ab", profile="smoke", seed=1)
 Save = Callable[[Iterable[tuple[PlannedCell, str]]], Ledger]
@@ -208,6 +209,85 @@ def test_another_processor_is_refused(
     for cpu, isa in [("B", ("avx",)), ("A", ("avx", "avx2"))]:
         with pytest.raises(RecordError, match="another processor"):
             again.check_host(cpu, isa)
+
+
+URL = "-m /x/a.gguf -c 4096 -np 1 --metrics --slots --host box --port 8080 -t 1"
+MTP = f"{URL} --spec-type draft-mtp --spec-draft-n-max 1"
+
+
+def url_engine(argv: str, **changes: Any) -> Engine:
+    engine = Engine(
+        kind="url",
+        package=None,
+        version=None,
+        build="b1",
+        label=None,
+        binary_sha256=None,
+        argv=tuple(argv.split()),
+        spec_types=(),
+        capabilities={},
+    )
+    return msgspec.structs.replace(engine, **changes)
+
+
+@pytest.fixture
+def resumed_on_url(
+    tmp_path: Path, cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record]
+) -> Ledger:
+    """A journal of `none` on one server at a URL and of `mtp1` on the next one at the same address."""
+    ledger = Ledger(tmp_path / "j", HEADER)
+    for config, argv in (("none", URL), ("mtp1", MTP)):
+        for planned in of_config(cells, config):
+            ledger.add(msgspec.structs.replace(record_of(planned), engine=url_engine(argv)))
+    ledger.close()
+    again = open_ledger(HEADER, resume=tmp_path / "j", journal=None, default=lambda: tmp_path)
+    again.choose(cells, matrix)
+    return again
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        URL,
+        MTP,
+        URL.replace("-t 1", "--threads 1"),
+        URL.replace("a.gguf", "a.gguf --spec-type ngram-cache -lcs T --threads-draft 1"),
+    ],
+)
+def test_the_next_server_at_a_url_may_draft_otherwise(resumed_on_url: Ledger, argv: str) -> None:
+    """One server measures one config: its drafting differs, and the spelling of a flag makes no other one."""
+    resumed_on_url.check_engine(url_engine(argv), "alpha")
+
+
+@pytest.mark.parametrize(
+    ("argv", "said"),
+    [
+        (URL.replace("8080", "8081"), "then --port 8080, now --port 8081"),
+        (URL.replace("box", "other"), "then --host box, now --host other"),
+        (f"{URL} --api-prefix /x", "then no --api-prefix, now --api-prefix /x"),
+        (f"{URL} -ngl 99", "then no --n-gpu-layers, now --n-gpu-layers 99"),
+        (f"{URL} -ctk q4_0", "then no --cache-type-k, now --cache-type-k q4_0"),
+        (URL.replace(" -t 1", ""), "then --threads 1, now no --threads"),
+        (URL.replace("-t 1", "-t 2"), "then --threads 1, now --threads 2"),
+        (URL.replace("4096", "8192"), "then --ctx-size 4096, now --ctx-size 8192"),
+        (URL.replace(" --host box --port 8080", ""), "then --host box, now no --host"),
+    ],
+)
+def test_another_server_at_a_url_is_refused(resumed_on_url: Ledger, argv: str, said: str) -> None:
+    """Build alone does not tell servers apart: where they answer and what is told of them does."""
+    with pytest.raises(RecordError, match="measured by another engine") as caught:
+        resumed_on_url.check_engine(url_engine(argv), "alpha")
+    assert said in caught.value.checked
+    assert not caught.value.checked[0].startswith("then url b1, now")
+
+
+def test_another_model_at_a_url_has_flags_of_its_own(resumed_on_url: Ledger) -> None:
+    """What is told may differ between two models; the address and the build may not."""
+    other = URL.replace("a.gguf -c 4096", "b.gguf -c 8192 -ngl 99")
+    resumed_on_url.check_engine(url_engine(other), "beta")
+    for engine in (url_engine(other.replace("box", "other")), url_engine(other, build="b2")):
+        with pytest.raises(RecordError, match="measured by another engine"):
+            resumed_on_url.check_engine(engine, "beta")
 
 
 def test_a_config_is_judged_when_the_last_of_its_cells_has_ended(

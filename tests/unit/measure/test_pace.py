@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from pytest_ngram.matrix.estimate import estimate
 from pytest_ngram.matrix.plan import PlannedCell
-from pytest_ngram.matrix.timings import ModelTimings, Source, Timing
+from pytest_ngram.matrix.timings import Answer, ModelTimings, Source, Timing
 from pytest_ngram.measure.events import Building, Loading, Silent, Standing, waiting
 from pytest_ngram.measure.pace import Pace
 from pytest_ngram.record import Record, Round, ServerStart
@@ -63,7 +63,9 @@ class Run:
         return self.heard.standings[-1]
 
 
-KNOWN = Source("old run", {"alpha": ModelTimings({"none": Timing(1, 2, 0, 1, 10, 0.5, 7, 3.5, 4)})})
+KNOWN = Source(
+    "old run", {"alpha": ModelTimings({"none": Timing(1, 2, 0, 1, 10, 0.5, 7, 3.5, 4)}, {"p": Answer(10)})}
+)
 
 
 def test_the_first_run_gets_an_estimate_too(
@@ -75,7 +77,7 @@ def test_the_first_run_gets_an_estimate_too(
     run.start(cells[0])
     run.cell(cells[0])
     # one more cell on this server, three more starts with two cells each
-    assert run.last.left_s == pytest.approx(7 * (4 + 1) + 3 * 2)
+    assert run.last.left_s == pytest.approx(3 * (4 + 1) + 4 * (5 + 1) + 3 * 2)
     assert run.last.done == 1
     assert not run.last.at_least
 
@@ -83,10 +85,10 @@ def test_the_first_run_gets_an_estimate_too(
 def test_this_runs_own_figures_come_first(cells: list[PlannedCell], record_of: Callable[..., Record]) -> None:
     """A host that is slower today is believed."""
     run = Run(cells, record_of, KNOWN)
-    assert run.last.left_s == pytest.approx(8 * 4 + 4 * 2)
+    assert run.last.left_s == pytest.approx(4 * 4 + 4 * 5 + 4 * 2)
     run.start(cells[0])
     run.cell(cells[0], wall_s=40.0)
-    assert run.last.left_s == pytest.approx(7 * (40 + 1) + 3 * 2)
+    assert run.last.left_s == pytest.approx(3 * (40 + 1) + 4 * (50 + 1) + 3 * 2)
 
 
 def test_the_plan_is_held_against_the_real_time(
@@ -103,7 +105,7 @@ def test_the_plan_is_held_against_the_real_time(
                 run.now_s += 30
         run.cell(planned)
     assert run.pace.lines() == [
-        "time: planned 40 s, took 1 min 18 s (30 s of it to make or hash models and tables, once)"
+        "time: planned 44 s, took 1 min 18 s (30 s of it to make or hash models and tables, once)"
     ]
     assert run.heard.events == ["+Building", "+Loading", "-Loading", "-Building"]
     between = run.pace.measured["alpha"].between
@@ -117,7 +119,7 @@ def test_an_interrupted_run_says_how_far_it_came(
     run = Run(cells, record_of, KNOWN)
     run.start(cells[0])
     run.cell(cells[0])
-    assert run.pace.lines() == ["time: 1 of 8 cells took 7.0 s; for all: planned 40 s"]
+    assert run.pace.lines() == ["time: 1 of 8 cells took 7.0 s; for all: planned 44 s"]
 
 
 def test_a_failed_cell_tells_nothing_of_the_others(
@@ -130,7 +132,7 @@ def test_a_failed_cell_tells_nothing_of_the_others(
     assert run.last.left_s is not None
     assert run.last.left_s < 100
     assert run.pace.lines() == [
-        "time: 1 of 8 cells took 10 min 2 s, 1 of 1 cells failed; for all: planned 40 s"
+        "time: 1 of 8 cells took 10 min 2 s, 1 of 1 cells failed; for all: planned 44 s"
     ]
 
 
@@ -141,3 +143,14 @@ def test_what_was_measured_is_given_once(cells: list[PlannedCell], record_of: Ca
     run.cell(cells[0])
     assert run.pace.take_measured()["alpha"].configs["none"].rounds == 1
     assert run.pace.take_measured() == {}
+
+
+def test_a_budget_that_was_passed_is_told(cells: list[PlannedCell], record_of: Callable[..., Record]) -> None:
+    """The closing line says by how much; within the budget it says nothing of it."""
+    for budget_s, said in ((7.0, ""), (6.0, ", 1.0 s over the budget of 6.0 s")):
+        run = Run(cells[:1], record_of, KNOWN)
+        run.pace.plan(cells[:1], (), estimate(cells[:1], (), [KNOWN]), [KNOWN], budget_s)
+        run.start(cells[0])
+        run.cell(cells[0])
+        (line,) = run.pace.lines()
+        assert line.endswith(f"took 7.0 s{said}")

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import metadata
 from pathlib import Path
 
 import pytest
 
+from pytest_ngram.engine.factory import Factory
+from pytest_ngram.engine.select import EngineChoice
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.matrix.timings import Answer, Between, ModelTimings, Timing
@@ -123,11 +129,91 @@ def test_nothing_measured_writes_nothing(base: Path) -> None:
     assert not (base / "cache").exists()
 
 
-def test_the_engine_is_told_without_starting_it() -> None:
-    """The key of the embedded engine is its version; of a URL the address."""
-    from pytest_ngram.engine.factory import Factory
-    from pytest_ngram.engine.select import EngineChoice
+EQUAL = """
+  x1: {types: [draft-mtp, ngram-mod]}
+  x2: {types: [ngram-mod, draft-mtp]}
+"""
 
-    assert remembered.engine_key(Factory(EngineChoice("embedded")), Path("nowhere")).startswith("embedded ")
-    choice = EngineChoice("url", url="http://127.0.0.1:1")
-    assert remembered.engine_key(Factory(choice), Path("nowhere")) == "http://127.0.0.1:1"
+
+def test_configs_that_are_one_to_llama_cpp_add_up(base: Path) -> None:
+    """Types in another order share a key, so what both measured is kept, whichever comes last."""
+    text = MATRIX.replace("\nprompt_sets:", EQUAL + "prompt_sets:")
+    other = Timing(1, 4, 1, 2, 20, 2, 40, 4, 7)
+    remember(place(base, text), ModelTimings({"x1": TIMING, "x2": other}), no_warning)
+    found = recall(place(base, text), no_warning)
+    assert found is not None
+    assert found[0].configs == {"x1": TIMING + other, "x2": TIMING + other}
+
+
+def test_the_embedded_engine_is_told_without_starting_it() -> None:
+    """Its key is its version."""
+    key = remembered.engine_key(Factory(EngineChoice("embedded")), Path("nowhere"))
+    assert key == f"embedded {metadata.version('xllamacpp')}"
+
+
+def test_a_binary_is_told_by_its_libraries_too(tmp_path: Path) -> None:
+    """llama.cpp's code is in the libraries beside the program: another one is another engine."""
+    path = tmp_path / "llama-server"
+    path.write_text("#!/bin/sh\necho 'version: 7 (abc)'\n")
+    path.chmod(0o755)
+
+    def key() -> str:
+        return remembered.engine_key(Factory(EngineChoice("binary", path=path)), tmp_path / "cache")
+
+    seen = {key()}
+    for content in (b"code", b"other code"):
+        (tmp_path / "libllama.so.0").write_bytes(content)
+        seen.add(key())
+    path.write_text("#!/bin/sh\necho 'version: 8 (def)'\n")
+    seen.add(key())
+    assert len(seen) == 4
+    assert key() in seen
+
+
+def test_a_script_is_told_by_what_it_becomes(tmp_path: Path) -> None:
+    """The bytes of a script stay when the program behind it is built anew."""
+    behind, path = tmp_path / "elsewhere" / "server", tmp_path / "llama-server"
+    behind.parent.mkdir()
+    path.write_text(f'#!/bin/sh\nexec {behind} "$@"\n')
+    keys = []
+    for build in ("7 (abc)", "8 (def)"):
+        behind.write_text(f"#!/bin/sh\necho 'version: {build}'\n")
+        for program in (behind, path):
+            program.chmod(0o755)
+        keys.append(remembered.engine_key(Factory(EngineChoice("binary", path=path)), tmp_path / "cache"))
+    assert keys[0] != keys[1]
+
+
+class Props(BaseHTTPRequestHandler):
+    """Says which build it is."""
+
+    build = "b1"
+
+    def log_message(self, *_: object) -> None:
+        return
+
+    def do_GET(self) -> None:
+        body = json.dumps({"total_slots": 1, "build_info": self.build}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def test_a_url_is_told_by_address_build_and_flags() -> None:
+    """A server that was built anew or started with other flags at the same address is another engine."""
+
+    def key(url: str, *told: str) -> str:
+        return remembered.engine_key(Factory(EngineChoice("url", url=url), told=told), Path("nowhere"))
+
+    gone = "http://127.0.0.1:1"
+    assert gone in key(gone)
+    assert key(gone) != key(gone, "-t", "2") != key(gone, "-t", "1")
+    assert key(gone, "-t", "1", "-ngl", "0") == key(gone, "-ngl", "0", "--threads", "1")
+    keys = set()
+    for build in ("b1", "b2"):
+        with HTTPServer(("127.0.0.1", 0), type("Handler", (Props,), {"build": build})) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            keys.add(key(f"http://127.0.0.1:{server.server_port}").replace(str(server.server_port), "PORT"))
+            server.shutdown()
+    assert len(keys) == 2

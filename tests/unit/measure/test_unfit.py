@@ -9,9 +9,12 @@ from typing import cast
 
 import pytest
 
+from pytest_ngram.engine import preflight
+from pytest_ngram.engine.vocabulary import AnyFlags
 from pytest_ngram.errors import EngineError, MatrixError
 from pytest_ngram.matrix.spec import ModelSpec
 from pytest_ngram.measure.models import Models
+from pytest_ngram.measure.servers import compose_argv
 from pytest_ngram.measure.setup import Setup, read_setup
 from pytest_ngram.measure.unfit import check_context, check_start, takes_tools, unfit
 from pytest_ngram.models.gguf_file import ModelFacts
@@ -44,6 +47,16 @@ class Facts:
     chat_template: str | None = "{% for m in messages %}"
     nextn: int = 0
     path: Path = Path("a.gguf")
+
+
+@dataclass
+class Whole(Facts):
+    """What a start is checked by."""
+
+    arch: str = "a"
+    n_ctx_train: int = 4096
+    recurrent_layers: int = 0
+    n_vocab: int = 100
 
 
 class Peeked:
@@ -92,6 +105,27 @@ def test_what_a_model_lacks_is_told_for_each_reason(read: Callable[..., Setup]) 
     assert unfit(setup, peeked(Facts()), chat_only) == []
 
 
+@pytest.mark.parametrize("place", ["path: a.gguf", "types: [draft-mtp]"])
+@pytest.mark.parametrize("flag", ["-md mtp.gguf", "--spec-draft-model mtp.gguf", "--model-draft mtp.gguf"])
+@pytest.mark.parametrize("nextn", [0, 1])
+def test_what_is_told_of_mtp_is_what_is_refused(
+    read: Callable[..., Setup], tmp_path: Path, place: str, flag: str, nextn: int
+) -> None:
+    """The block may lie in a file of its own (`-md`), in the flags of the model or of the config."""
+    (tmp_path / "mtp.gguf").touch()
+    flag = flag.replace("mtp.gguf", str(tmp_path / "mtp.gguf"))
+    for setup in (read(), read("smoke", place, f"{place}, flags: {flag}")):
+        model, config = setup.matrix.models["alpha"], setup.matrix.configs["mtp1"]
+        parsed = AnyFlags().parse(compose_argv("a.gguf", model, config, None, AnyFlags()))
+        facts = Facts(chat_template="{{ tools }}", nextn=nextn)
+        try:
+            preflight.check(cast(preflight.Facts, Whole(nextn=nextn)), parsed)
+            refused = False
+        except EngineError:
+            refused = True
+        assert bool(unfit(setup, peeked(facts), setup.cells)) == refused
+
+
 def test_a_template_of_the_flags_is_not_judged_by_the_file() -> None:
     """`--chat-template` replaces the file's template; one without any has no place for tools."""
     assert not takes_tools(facts_of(), ModelSpec())
@@ -129,6 +163,19 @@ def test_what_a_profile_leaves_out_is_told(read: Callable[..., Setup]) -> None:
     assert read("few").left_out_lines() == ["configs that profile few leaves out: ngram-mod"]
     assert {cell.start.config for cell in read("few").cells} == {"none", "mtp1"}
     assert read("few").servers() == ["alpha/none", "alpha/mtp1"]
+
+
+def test_a_config_that_no_model_runs_is_told(read: Callable[..., Setup]) -> None:
+    """One that is written down and stands in no model's `configs` would be left out silently."""
+    told = "configs that no model runs: ngram-mod; name them in a model's `configs`"
+    alone = read("smoke", "path: a.gguf", "path: a.gguf, configs: [none, mtp1]")
+    assert alone.left_out_lines() == [told]
+    few = read("few", "path: a.gguf", "path: a.gguf, configs: [none, mtp1]")
+    assert few.left_out_lines() == [told]
+    second = read("smoke", "configs:\n  none: {}", "configs:\n  none: {}\n  second: {types: [draft-simple]}")
+    assert second.left_out_lines() == [
+        "configs that no model runs: second; they draft with a second model: give a model a `draft`"
+    ]
 
 
 def test_a_profile_that_leaves_nothing_to_compare_is_refused(read: Callable[..., Setup]) -> None:

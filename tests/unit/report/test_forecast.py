@@ -17,6 +17,7 @@ def part(model: str = "alpha", **changes: Any) -> ModelEstimate:
         "tokens": 3840,
         "prompt_tokens": 500,
         "unknown_prompts": 0,
+        "uncounted": False,
         "load_s": 0.4,
         "duration_s": 72.0,
         "origins": {"none": Origin("old run", "none")},
@@ -42,7 +43,8 @@ def test_unknown_is_never_a_figure() -> None:
     assert lines[2].split() == ["beta", "15", "×", "—", "60", "3840", "+", "—", "unknown"]
     assert lines[3].endswith("at least 1 min 12 s")
     assert lines[-1] == (
-        "duration unknown: nothing measured yet on this host of beta; --ngram-probe takes one start a model"
+        "duration unknown: nothing measured yet on this host with this engine of beta; "
+        "--ngram-probe takes one start a model"
     )
     alone = forecast_lines(Estimate((unknown,), 0))
     assert not any(" 0.0 s" in line for line in alone)
@@ -51,7 +53,7 @@ def test_unknown_is_never_a_figure() -> None:
 def test_stand_ins_are_named() -> None:
     """A config that was not measured is told with the one that stands for it."""
     lines = forecast_lines(Estimate((part(origins={"mtp1": Origin("old run", "none")}),), 0))
-    assert "not measured yet, so taken to be as fast as none: alpha/mtp1" in lines
+    assert "not measured yet, so taken to be as fast as none, with 25% on top: alpha/mtp1" in lines
 
 
 def test_prompts_of_unknown_length_are_marked() -> None:
@@ -74,6 +76,7 @@ def cut(**changes: Any) -> Cut:
         "of_blocks": 5,
         "of_prompts": 24,
         "kinds": True,
+        "names": {"alpha": ("p",)},
         "duration_s": 6840.0,
     }
     return Cut(**{**fields, **changes})
@@ -82,7 +85,8 @@ def cut(**changes: Any) -> Cut:
 def test_what_a_budget_gave_up_is_told() -> None:
     """Blocks, prompts, cells, and the time that is left to be used."""
     assert budget_lines(cut(), 7200.0) == [
-        "budget: 5 blocks → 3, 24 prompts → 8; 1760 cells → 352; 1 h 54 min of 2 h"
+        "budget: 5 blocks → 3, 24 prompts → 8; 1760 cells → 352; 1 h 54 min of 2 h",
+        "  prompts that stay: p",
     ]
     assert budget_lines(cut(blocks=5, prompts=24), 7200.0) == ["budget: everything fits, 1 h 54 min of 2 h"]
 
@@ -90,7 +94,38 @@ def test_what_a_budget_gave_up_is_told() -> None:
 def test_a_budget_without_a_verdict_is_told() -> None:
     """Fewer than three blocks cannot decide, and kinds of prompts that are gone are not hidden."""
     lines = budget_lines(cut(blocks=2, prompts=1, kinds=False), 7200.0)
-    assert "fewer than 3 blocks can never give a verdict" in lines[1]
-    assert "not every kind" in lines[2]
-    (only,) = budget_lines(cut(blocks=2, of_blocks=2), 7200.0)
+    assert "fewer than 3 blocks can never give a verdict" in lines[2]
+    assert "not every kind" in lines[3]
+    (only,) = budget_lines(cut(blocks=2, of_blocks=2, prompts=24), 7200.0)
     assert "blocks" not in only
+
+
+def test_prompts_that_are_not_counted_are_told() -> None:
+    """A duration without prompts is a lower bound, by model and in total."""
+    lines = forecast_lines(
+        Estimate((part(uncounted=True, prompt_tokens=0, unknown_prompts=2), part("beta")), 0)
+    )
+    assert lines[1].endswith("at least 1 min 12 s")
+    assert lines[3].endswith("at least 2 min 24 s")
+    assert "prompts of alpha are not counted: their length is not known; --ngram-probe finds out" in lines
+    some = forecast_lines(Estimate((part(unknown_prompts=2),), 0))
+    assert "2 prompts of alpha of unknown length count as the mean of the others" in some
+
+
+def test_no_advice_that_was_followed() -> None:
+    """Where the probe was asked for and did not end, it is not asked for again."""
+    unknown = part(load_s=None, duration_s=None, origins={})
+    lines = forecast_lines(Estimate((unknown,), 0), probe=True)
+    assert lines[-1] == (
+        "duration unknown: nothing measured yet on this host with this engine of alpha; "
+        "the probe did not end well"
+    )
+
+
+def test_the_prompts_that_stay_are_named() -> None:
+    """By model where they differ; only where some were given up."""
+    names = {"alpha": ("p", "q"), "beta": ("p", "q")}
+    assert "  prompts that stay: p, q" in budget_lines(cut(names=names), 7200.0)
+    lines = budget_lines(cut(names=names | {"beta": ("r",)}), 7200.0)
+    assert "  prompts that stay: alpha: p, q; beta: r" in lines
+    assert len(budget_lines(cut(prompts=24, names=names), 7200.0)) == 1

@@ -115,7 +115,10 @@ def test_a_change_within_the_noise_is_marked(change: float, marked: bool) -> Non
 
 def test_a_row_of_some_prompts_says_so() -> None:
     """A row that leaves prompts out tells how many it is of."""
-    assert "x: tells of 3 of 4 prompts" in lines_of(a_row("none"), a_row("x", prompts=3))[-1]
+    lines = lines_of(a_row("none"), a_row("x", prompts=3, prompts_of_change=3, failed={"crash": 1}))
+    assert "  x: tells of 3 of 4 prompts, those that always ended well" in lines
+    stopped = lines_of(a_row("none"), a_row("x", prompts=3, prompts_of_change=3))
+    assert "  x: tells of 3 of 4 prompts, those that were measured" in stopped
 
 
 def test_contention_and_paging_stand_below_the_table() -> None:
@@ -176,6 +179,24 @@ def test_an_expected_abstention_is_shown_as_one() -> None:
     assert lines[-1].strip() == "x: inert, as expected: long matches"
 
 
+def test_a_failure_tells_what_was_checked_if_it_is_short() -> None:
+    """A path stands behind the cause; what is long, or differs from cell to cell, stays in its block."""
+    lines = failure_lines(
+        [
+            failed("a", "p", "refused", "the model file does not exist\n  checked: /m/x.gguf\n  to do: look"),
+            failed("a", "q", "refused", "the model file does not exist\n  checked: /m/x.gguf\n  to do: look"),
+            failed("b", "p", "hang", "no answer\n  checked: 3 s\n  to do: wait"),
+            failed("b", "q", "hang", "no answer\n  checked: 4 s\n  to do: wait"),
+            failed("c", "p", "crash", f"it ended\n  checked: {'x' * 200}\n  to do: look"),
+        ]
+    )
+    assert lines == [
+        "refused: m/a/p/t0.7/b2 and 1 more: the model file does not exist (/m/x.gguf)",
+        "hang: m/b/p/t0.7/b2 and 1 more: no answer",
+        "crash: m/c/p/t0.7/b2: it ended",
+    ]
+
+
 def test_failures_are_told_once_each() -> None:
     """A line per reason; of an inert config a line for all of its cells."""
     lines = failure_lines(
@@ -192,3 +213,53 @@ def test_failures_are_told_once_each() -> None:
         "crash: m/a/p/t0.7/b2 and 1 more: signal",
         "inert: m/y at temperature 0.7, 1 cell: it never drafted",
     ]
+
+
+def test_a_narrow_terminal_leaves_columns_out_and_says_so() -> None:
+    """RSS goes first, then pp, then the ranges over blocks; the rest of the table stays whole."""
+    summary = ModelSummary(
+        model="m",
+        temperature=0.0,
+        rows=(a_row("none"), a_row("mtp1")),
+        noise=0.1,
+        prompts=4,
+        contended=0,
+        paged=0,
+    )
+    whole = table_lines(summary)
+    full = max(map(len, whole[1:5]))
+    assert table_lines(summary, full) == whole
+    one = table_lines(summary, full - 1)
+    assert "RSS MiB" not in one[1]
+    assert "pp t/s" in one[1]
+    assert one[-1] == "  columns left out for want of width: RSS MiB; all are in the JSON"
+    narrow = table_lines(summary, 80)
+    assert max(map(len, narrow[1:5])) <= 80
+    assert narrow[-1].startswith("  columns left out for want of width: RSS MiB, pp t/s")
+    least = table_lines(summary, 10)
+    assert least[1].split() == [
+        "config",
+        "tg",
+        "t/s",
+        "vs",
+        "none",
+        "accept",
+        "@",
+        "coverage",
+        "tok/step",
+        "cells",
+    ]
+
+
+def test_a_change_over_fewer_cells_than_its_speeds_is_told() -> None:
+    """Two speeds of different prompts or blocks do not make the change that stands beside them."""
+    note = "mtp1: its change is over 2 prompts × 1 block, which it shares with none; the speeds are of more"
+    fewer = Spread(value=-0.1, low=-0.1, high=-0.1, blocks=1)
+    one = Spread(value=50.0, low=50.0, high=50.0, blocks=1)
+    lines = lines_of(
+        a_row("none", tg=one), a_row("mtp1", tg=one, prompts=2, prompts_of_change=2, change=fewer)
+    )
+    assert any(note in text for text in lines)
+    lines = lines_of(a_row("none"), a_row("mtp1", prompts_of_change=2, change=fewer))
+    assert any(note in text for text in lines)
+    assert not any("its change is" in text for text in lines_of(a_row("none"), a_row("mtp1")))

@@ -30,7 +30,7 @@ def test_every_wait_says_how_far_it_is() -> None:
         "ngram: 48 of 64 tokens, 3 s: m/none/p/t0/b1"
     )
     assert line(Asking("m/none/p/t0/b1", 64, 0, 100), after_s=3) == (
-        "ngram: 64 tokens, 100 of the prompt read, 3 s: m/none/p/t0/b1"
+        "ngram: reading the prompt, 100 tokens read, 3 s: m/none/p/t0/b1"
     )
     assert line(WarmingUp("m/none/t0/b1")) == "ngram: warming up, 0 s: m/none/t0/b1"
     assert line(Opening("m.gguf")) == "ngram: opening the model, 0 s: m.gguf"
@@ -110,3 +110,23 @@ def test_after_a_pause_lines_do_not_pile_up() -> None:
         False,
         True,
     ]
+
+
+def test_reading_the_prompt_is_told() -> None:
+    """Before the first token the prompt is read, whether or not the server has answered in between."""
+    cell = "m/none/p/t0/b1"
+    assert line(Asking(cell, 64, 0, 0), after_s=5) == f"ngram: reading the prompt, 5 s: {cell}"
+    assert line(Asking(cell, 64), after_s=5) == f"ngram: reading the prompt, 5 s: {cell}"
+    assert line(Asking(cell, 64), after_s=1) == f"ngram: 64 tokens, 1 s: {cell}"
+
+
+def test_a_narrow_terminal_keeps_the_config_and_the_prompt() -> None:
+    """What tells one cell from the next is worth more than the model's name, or its file's."""
+    waits = Waits()
+    waits.began(Asking("a-model-with-a-long-name/ngram-mod/code-1/t0/b1", 64, 48, 9), 0.0)
+    short = str(waits.line(3.0, 58))
+    assert width(short) == 58
+    assert short.endswith("…/ngram-mod/code-1/t0/b1")
+    assert cut(str(waits.line(3.0, 50)), 50).startswith("ngram: 48 of 64 tokens, 3 s: …/ngram-mod/code-1")
+    waits.began(Loading("a-model-with-a-long-name/ngram-mod/t0/b1", "m.gguf", 1), 0.0)
+    assert str(waits.line(3.0, 50)).endswith("…/ngram-mod/t0/b1")
