@@ -49,6 +49,10 @@ def parser() -> argparse.ArgumentParser:
     verify.add_argument("table", type=Path, help="llama.cpp's table file (-lcs)")
     verify.add_argument("--model", type=Path, required=True, help="the GGUF whose vocabulary it must be of")
     verify.set_defaults(run=_table_verify)
+    gates = commands.add_parser("gates-diff", help="tell what changed between two runs of the gates")
+    gates.add_argument("old", type=Path, help="written by pytest gates --gates-report on the one build")
+    gates.add_argument("new", type=Path, help="the same of the other")
+    gates.set_defaults(run=_gates_diff)
     model = commands.add_parser("model-info", help="describe a GGUF: layers, experts, MTP block, vocabulary")
     model.add_argument("model", type=Path, help="a GGUF file")
     model.set_defaults(run=_model_info)
@@ -136,6 +140,12 @@ def _table_verify(arguments: argparse.Namespace) -> list[str]:
         f"{loaded.path}: {loaded.table.keys} keys, {loaded.table.pairs} pairs, fit for {facts.name}",
         *loaded.notes,
     ]
+
+
+def _gates_diff(arguments: argparse.Namespace) -> list[str]:
+    from pytest_ngram.evidence.report import diff_lines, read_report
+
+    return diff_lines(read_report(arguments.old), read_report(arguments.new))
 
 
 def _model_info(arguments: argparse.Namespace) -> list[str]:

@@ -22,6 +22,23 @@ MATRIX = "bench/matrix.yaml"
 
 
 @dataclass(frozen=True)
+class GateOptions:
+    """What the user wants of the gates.
+
+    Args:
+        update: store goldens instead of comparing with them.
+        strict_seam: what cannot be looked at in the seam is a failure.
+        golden: folder of goldens; None means `golden/` beside the gate tests.
+        report: a file for the verdicts and the build's capabilities, or None.
+    """
+
+    update: bool
+    strict_seam: bool
+    golden: Path | None
+    report: Path | None
+
+
+@dataclass(frozen=True)
 class Settings:
     """What the user asked for.
 
@@ -38,6 +55,7 @@ class Settings:
         llama_server: a binary or a URL; None means the embedded engine.
         llama_server_flags: what the user says that the server at the URL was started with.
         engine_label: the user's own name for the build.
+        gates: what the user wants of the gates.
         estimate_from: a saved run or a journal to estimate the duration from.
         probe: whether models of which nothing was measured may be started once to estimate.
         budget_s: what a run may take, in seconds.
@@ -55,6 +73,7 @@ class Settings:
     llama_server: str | None
     llama_server_flags: tuple[str, ...]
     engine_label: str | None
+    gates: GateOptions
     estimate_from: Path | None
     probe: bool
     budget_s: float | None
@@ -156,6 +175,25 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         "--ngram-force",
         {"action": "store_true", "help": "start a server although its memory need exceeds what is free"},
     ),
+    (
+        "--gates-update",
+        {
+            "action": "store_true",
+            "help": "store the ids that this build generates as goldens, to be reviewed",
+        },
+    ),
+    (
+        "--gates-golden",
+        {"metavar": "DIR", "help": "folder of goldens (default: golden/ beside the gate tests)"},
+    ),
+    (
+        "--gates-report",
+        {"metavar": "FILE", "help": "write verdicts and capabilities as JSON, for pytest-ngram gates-diff"},
+    ),
+    (
+        "--strict-seam",
+        {"action": "store_true", "help": "fail where the build has no program to look into it with"},
+    ),
 )
 
 
@@ -235,9 +273,21 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         llama_server=server,
         llama_server_flags=_told_flags(config, server),
         engine_label=config.getoption("engine_label"),
+        gates=_gate_options(config),
         estimate_from=here / estimate_from if estimate_from else None,
         probe=config.getoption("ngram_probe"),
         budget_s=parse_duration(budget, "--ngram-budget") if budget is not None else None,
+    )
+
+
+def _gate_options(config: pytest.Config) -> GateOptions:
+    here = config.invocation_params.dir
+    golden, report = config.getoption("gates_golden"), config.getoption("gates_report")
+    return GateOptions(
+        update=config.getoption("gates_update"),
+        strict_seam=config.getoption("strict_seam"),
+        golden=here / golden if golden else None,
+        report=here / report if report else None,
     )
 
 

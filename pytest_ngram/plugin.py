@@ -10,6 +10,7 @@ import pytest
 from pytest_ngram import options
 from pytest_ngram.pytest_fixtures import (
     collect,
+    gates,
     llama_server,
     ngram_cell,
     ngram_planned,
@@ -18,8 +19,17 @@ from pytest_ngram.pytest_fixtures import (
     prompt_set,
     results,
 )
+from pytest_ngram.pytest_fixtures.gates import ngram_gate
 
-__all__ = ["llama_server", "ngram_cell", "ngram_planned", "ngram_session", "ngram_table", "prompt_set"]
+__all__ = [
+    "llama_server",
+    "ngram_cell",
+    "ngram_gate",
+    "ngram_planned",
+    "ngram_session",
+    "ngram_table",
+    "prompt_set",
+]
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,9 +37,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     options.add_options(parser)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker of gate tests."""
+    gates.declare(config)
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Give cell tests their cells."""
+    """Give cell tests their cells, and gate tests their cases."""
     collect.parametrise(metafunc)
+    gates.parametrise(metafunc)
 
 
 @pytest.hookimpl(trylast=True)
@@ -58,7 +74,19 @@ def pytest_runtest_makereport(
     """Keep the record of a cell that ended."""
     report = yield
     results.finish(item, call, report)
+    gates.finish(item, call, report)
     return report
+
+
+def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
+    """Show what is neither a pass nor a failure under its own name."""
+    return gates.teststatus(report)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run of gates that judged nothing."""
+    gates.end(session)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -70,8 +98,11 @@ def pytest_benchmark_update_json(config: pytest.Config, output_json: dict[str, A
 @pytest.hookimpl(tryfirst=True)
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print the tables, ahead of a compare-fail that would end the summary."""
-    lines = results.summary(config)
-    if lines:
-        terminalreporter.section("pytest-ngram")
+    for title, lines in (
+        ("pytest-ngram", results.summary(config)),
+        ("gates", gates.summary(config, terminalreporter)),
+    ):
+        if lines:
+            terminalreporter.section(title)
         for line in lines:
             terminalreporter.write_line(line)

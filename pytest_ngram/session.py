@@ -6,11 +6,15 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 
 import pytest_ngram
 from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.select import choose
 from pytest_ngram.errors import OptionError, RecordError
+from pytest_ngram.evidence.room import GateRoom, Places
+from pytest_ngram.evidence.servers import GateServers
+from pytest_ngram.evidence.store import session_folder
 from pytest_ngram.judge.inert import Finding, judge
 from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
 from pytest_ngram.matrix.prompts import PromptSet
@@ -59,7 +63,9 @@ class Session:
         listener: Listener = SILENT,
     ) -> None:
         self.setup = setup
+        self.settings = settings
         self.ledger = ledger
+        self._factory = factory
         self.pace = Pace(listener)
         self._models = Models(setup.matrix, setup.base, settings.cache, self.pace)
         self._new_servers = partial(
@@ -151,6 +157,33 @@ class Session:
     def prompt_set(self, name: str) -> PromptSet:
         """Return a prompt set of the matrix. Raises `OptionError` for a name that it lacks."""
         return self.setup.prompt_set(name)
+
+    def gates(self, folder: Path, run: str, command: str) -> GateRoom:
+        """Return the gates of this session.
+
+        Args:
+            folder: where the gate tests are.
+            run: names the session; xdist workers of one session give the same.
+            command: what the user types to have goldens stored.
+
+        Raises:
+            NgramError: the known issues beside the gates cannot be read.
+        """
+        settings = self.settings
+        own = settings.logs.parent / "gates"
+        servers = GateServers(
+            self.setup.matrix,
+            self._models,
+            self._factory,
+            self._servers,
+            table_of=lambda model, table: self.table(model, table).path,
+            logs=session_folder(own, run) / "logs",
+            load_deadline_s=settings.load_deadline_s,
+        )
+        places = Places(folder, settings.gates.golden or folder / "golden", own / run, settings.cache)
+        return GateRoom(
+            self.setup, settings.models, servers, places, update=settings.gates.update, command=command
+        )
 
     def is_restored(self, start: Start) -> bool:
         """Whether a resumed journal holds every chosen cell of a start."""

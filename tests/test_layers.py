@@ -18,7 +18,7 @@ ROWS = [
     ["engine"],
     ["measure"],
     ["table.build"],
-    ["report"],
+    ["evidence", "report"],
     ["options"],
     ["session", "init"],
     ["pytest_fixtures", "cli"],

@@ -119,7 +119,10 @@ def probe_embedded() -> Build:
         EngineError: as `probe_binary`; `refused` where the package is not installed.
     """
     command = [sys.executable, "-P", "-m", "pytest_ngram.engine.embedded_build"]
-    path = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    # the child imports what this process did: its own source tree, or the same installation by itself
+    root = Path(__file__).parents[2]
+    own = [] if root.name == "site-packages" else [str(root)]
+    path = [*own, *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     try:
         done = subprocess.run(

@@ -35,11 +35,11 @@ from pytest_ngram.matrix.spec import BASELINE
 from pytest_ngram.measure.setup import read_setup
 from pytest_ngram.models.gguf_file import inspect
 from pytest_ngram.options import cache_folder
-from pytest_ngram.shipped import shipped
+from pytest_ngram.shipped import GATES, shipped
 
 MATRIX = "bench/matrix.yaml"
 WORKFLOW = ".github/workflows/ngram.yml"
-_COPIED = ("bench/test_cells.py", "gates/test_rule.py")
+_COPIED = ("bench/test_cells.py", *(f"gates/{name}" for name in GATES))
 _EMBEDDED = "embedded"
 _PATTERN_LETTERS = re.compile(
     r"[*?+!\[\]\\]"

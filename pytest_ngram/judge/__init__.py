@@ -1,1 +1,1 @@
-"""Judges what was measured: compares records, knows no server. Pure."""
+"""Judges records and answers: compares what was measured, knows no server, opens no file. Pure."""

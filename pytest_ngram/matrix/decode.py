@@ -8,12 +8,14 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from pytest_ngram.matrix.gates import check_gates
 from pytest_ngram.matrix.names import check_id, check_no_config_word, config_words
 from pytest_ngram.matrix.spec import (
     BASELINE,
     SPEC_TYPES,
     ConfigSpec,
     FileSpec,
+    GatesSpec,
     MatrixSpec,
     ModelSpec,
     ProfileSpec,
@@ -36,6 +38,7 @@ class _Top(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     profiles: Any
     warmup: Annotated[str, msgspec.Meta(min_length=1)]
     tables: Any = {}
+    gates: Any = {}
     seed: int = 1
     hang_after_s: Seconds = 120.0
 
@@ -63,11 +66,13 @@ def decode_matrix(text: str, file: str) -> MatrixSpec:
         tables=_section(file, "tables", top.tables, TableSpec),
         prompt_sets=_section(file, "prompt_sets", top.prompt_sets, FileSpec),
         profiles=_section(file, "profiles", top.profiles, ProfileSpec),
+        gates=struct(file, "gates", top.gates, GatesSpec),
     )
     _check_configs(file, matrix)
     _check_models(file, matrix)
     _check_tables(file, matrix)
     _check_profiles(file, matrix)
+    check_gates(file, matrix)
     for name, source in matrix.prompt_sets.items():
         _one_of(file, f"prompt_sets.{name}", source, ("path", "package"))
     return matrix

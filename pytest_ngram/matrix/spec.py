@@ -82,12 +82,17 @@ class ModelSpec(SourceSpec, frozen=True, forbid_unknown_fields=True):
 
 
 class ConfigSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One speculative configuration: spec types, llama-server flags, a table, and requests per cell."""
+    """One speculative configuration: spec types, llama-server flags, a table, and requests per cell.
+
+    `identity` says what its greedy text must be, for the gates: the baseline's in every id (`strict`), the
+    baseline's but for a numeric near-tie (`near-tie`), or its own at another draft length (`self`).
+    """
 
     types: tuple[str, ...] = ()
     flags: str = ""
     table: str | None = None
     rounds: Positive = 1
+    identity: Literal["strict", "near-tie", "self"] = "near-tie"
 
     @property
     def stateful(self) -> bool:
@@ -133,6 +138,23 @@ class ProfileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     prompts: dict[str, Positive] = {}
 
 
+class GatesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the gates ask: of the models those named, of each one's configs those named, None for all.
+
+    `prompts` limits a set to its first n; a set that is not named is taken whole.
+
+    `never_rejected` gives, by `model/config`, why every draft is expected to be accepted there. `symbols` are
+    names that the build's libraries must define, because something else attaches to them.
+    """
+
+    models: tuple[str, ...] | None = None
+    configs: tuple[str, ...] | None = None
+    prompts: dict[str, Positive] = {}
+    n_predict: Tokens = 96
+    never_rejected: dict[str, str] = {}
+    symbols: tuple[str, ...] = ()
+
+
 class MatrixSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The whole file, with every name resolved by `matrix.decode`."""
 
@@ -145,6 +167,7 @@ class MatrixSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tables: dict[str, TableSpec]
     prompt_sets: dict[str, FileSpec]
     profiles: dict[str, ProfileSpec]
+    gates: GatesSpec = GatesSpec()
 
     def models_of(self, profile: str) -> tuple[str, ...]:
         """The models of a profile, in the order of the matrix."""

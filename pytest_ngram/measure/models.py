@@ -108,6 +108,13 @@ def source_of(model: SourceSpec) -> SourceSpec:
     return SourceSpec(**{name: getattr(model, name) for name in SourceSpec.__struct_fields__})
 
 
+def open_model(path: Path, cache: Path) -> Model:
+    """Return the model of a file. Raises `ModelError` for one that is missing or damaged."""
+    facts = inspect(path)
+    sha256 = model_sha256(facts, lambda shard: file_sha256(shard, cache))
+    return Model(path, facts, record_model(facts, sha256))
+
+
 def handbuilt_spec(spec: GenerateSpec) -> HandBuiltSpec:
     """Return the generator's own parameters for a `generate:` entry of the matrix."""
     return HandBuiltSpec(

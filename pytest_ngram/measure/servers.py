@@ -90,7 +90,7 @@ class Servers:
             Kind(
                 stateful=config.stateful,
                 speculative=bool(config.types),
-                prompt_decodes=_prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
+                prompt_decodes=prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
                 launch=lambda: self._launch(start, argv, model),
                 warm_up=lambda server: self._warm_up(start, server),
                 warn=self._warn,
@@ -110,7 +110,7 @@ class Servers:
             Kind(
                 stateful=False,
                 speculative=False,
-                prompt_decodes=_prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
+                prompt_decodes=prompt_decodes(model.facts, self._factory.vocabulary.parse(argv)),
                 launch=lambda: self._launch(start, argv, model, to_tokenize=True),
                 warm_up=lambda server: 0,
                 warn=self._warn,
@@ -126,11 +126,17 @@ class Servers:
         vocabulary = self._factory.vocabulary
         return compose_argv(model.path, spec, config, table_path, vocabulary, draft_path=draft_path)
 
-    def check(self, model: Model, argv: tuple[str, ...], draft: Model | None = None) -> None:
-        """Find, before a server starts, what would make it fail. Raises `ModelError` or `EngineError`."""
+    def check(
+        self, model: Model, argv: tuple[str, ...], draft: Model | None = None, *, measured: bool = True
+    ) -> None:
+        """Find, before a server starts, what would make it fail. Raises `ModelError` or `EngineError`.
+
+        Only of a server that is to be measured is it told which flags a measurement wants otherwise.
+        """
         parsed = self._factory.vocabulary.parse(argv)
         self._factory.check(parsed.spec_types, argv)
-        warnings = [*preflight.check(model.facts, parsed), *_against_measuring_rules(parsed)]
+        against = _against_measuring_rules(parsed) if measured else []
+        warnings = [*preflight.check(model.facts, parsed), *against]
         both = [model.facts]
         need_bytes = _anonymous_need_bytes(model.facts, parsed)
         if draft is not None:
@@ -236,7 +242,8 @@ def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed, *, draft: boo
     )
 
 
-def _prompt_decodes(facts: ModelFacts, parsed: flags.Parsed) -> Callable[[int], int]:
+def prompt_decodes(facts: ModelFacts, parsed: flags.Parsed) -> Callable[[int], int]:
+    """Return how many decodes a prompt of so many tokens takes on a server of this command line."""
     windowed = facts.sliding_window is not None and not parsed.get("swa-full", False)
     stateful = facts.recurrent_layers > 0 or windowed
     return partial(

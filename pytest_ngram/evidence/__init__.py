@@ -1,0 +1,1 @@
+"""What the gates judge: requests on fresh servers, run when a gate first asks, once per session."""

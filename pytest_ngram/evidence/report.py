@@ -1,0 +1,117 @@
+"""The report of a run of gates, and the difference of two: what a bump of llama.cpp changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+
+from pytest_ngram.errors import OptionError
+from pytest_ngram.evidence.room import GateRoom
+from pytest_ngram.files import write_whole
+from pytest_ngram.judge import seam
+from pytest_ngram.judge.types import STORED, Verdict
+
+SCHEMA = 1
+
+
+class GateReport(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: which build, its capabilities (None where it could not be asked), and each test's verdict."""
+
+    schema: int = SCHEMA
+    build: str
+    capabilities: seam.Report | None
+    verdicts: dict[str, Verdict]
+
+
+def write_report(path: Path, room: GateRoom, verdicts: Mapping[str, Verdict]) -> None:
+    """Write the report of a session. Raises `OSError` for a place that cannot be written."""
+    report = GateReport(
+        build=room.servers.factory.build.name,
+        capabilities=room.seam.report(),
+        verdicts=dict(verdicts),
+    )
+    write_whole(path, msgspec.json.format(msgspec.json.encode(report), indent=1))
+
+
+def read_report(path: Path) -> GateReport:
+    """Read a report. Raises `OptionError`."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=GateReport)
+    except (OSError, msgspec.DecodeError) as error:
+        raise OptionError(
+            "this is no report of a run of gates",
+            checked=[f"{path}: {error}"],
+            fix="write one with pytest gates --gates-report=FILE",
+        ) from error
+
+
+def diff_lines(old: GateReport, new: GateReport) -> list[str]:
+    """Return what changed between two builds: capabilities, then each gate, then the known issues."""
+    lines = [f"{old.build} -> {new.build}", "", "capabilities"]
+    if old.capabilities is None or new.capabilities is None:
+        lines.append("  one of the two builds could not be asked")
+    else:
+        lines += [f"  {line}" for line in seam.diff(old.capabilities, new.capabilities)] or [
+            "  no difference"
+        ]
+    lines += ["", "identity by config", *_by_config(old, new), "", "known issues"]
+    lines += [f"  {line}" for line in _issues(old, new)]
+    return [*lines, "", "gates whose verdict changed", *(_changed(old, new) or ["  none"])]
+
+
+def _changed(old: GateReport, new: GateReport) -> list[str]:
+    """A golden that the one run stored and the other run equals is no change."""
+    pairs = [(name, old.verdicts.get(name), verdict) for name, verdict in sorted(new.verdicts.items())]
+    return [
+        f"  {name}: {_said(before)} -> {_said(after)}"
+        for name, before, after in pairs
+        if _said(before) != _said(after)
+        and not (before is not None and before.kind == STORED and after.status == "passed")
+    ]
+
+
+def _by_config(old: GateReport, new: GateReport) -> list[str]:
+    runs = [_identity(old), _identity(new)]
+    return [
+        f"  {config}: " + ", then ".join(_told(run.get(config, [])) for run in runs)
+        for config in sorted(runs[0].keys() | runs[1].keys())
+    ]
+
+
+def _identity(report: GateReport) -> dict[str, list[str]]:
+    """What identity found in one run, by `model/config`."""
+    found: dict[str, list[str]] = {}
+    for name, verdict in report.verdicts.items():
+        if verdict.gate == "identity":
+            config = "/".join(name.partition("[")[2].rstrip("]").split("/")[:2])
+            is_same = verdict.status == "passed" and verdict.kind is None
+            found.setdefault(config, []).append("identical" if is_same else verdict.kind or verdict.status)
+    return found
+
+
+def _told(found: Sequence[str]) -> str:
+    if not found:
+        return "not run"
+    counts = Counter(found)
+    others = [f"{count} {kind}" for kind, count in sorted(counts.items()) if kind != "identical"]
+    return ", ".join([f"{counts['identical']} of {len(found)} identical", *others])
+
+
+def _issues(old: GateReport, new: GateReport) -> list[str]:
+    found = []
+    for name, verdict in sorted(new.verdicts.items()):
+        if verdict.gate != "known issues":
+            continue
+        before = old.verdicts.get(name)
+        issue = name.partition("[")[2].rstrip("]")
+        found.append(f"{issue}: {_said(before)} -> {_said(verdict)}")
+    return found or ["none asked"]
+
+
+def _said(verdict: Verdict | None) -> str:
+    if verdict is None:
+        return "not run"
+    return verdict.status + (f" ({verdict.kind})" if verdict.kind is not None else "")

@@ -1,0 +1,82 @@
+"""What the gates say at the end: one line per kind of gate."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pytest_ngram.judge.types import GATES, STATUSES, STORED, Verdict
+
+SPEED = "compare two saved runs: pytest bench --benchmark-compare=NUMBER --benchmark-compare-fail=mean:20%"
+# the seam reports by itself what a build does not have
+_SHOWN = 3
+_BREAK = "\n"
+_MAY_BE_UNCHECKED = frozenset({"seam"})
+
+
+def lines(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return one line per kind of gate that ran: its counts, and the classes of what was not a plain pass."""
+    gates = [gate for gate in GATES if any(verdict.gate == gate for verdict in verdicts)]
+    if not gates:
+        return []
+    width = max(len(gate) for gate in (*gates, "speed"))
+    rows = [f"{gate:<{width}}  {_counts([v for v in verdicts if v.gate == gate])}" for gate in gates]
+    return [*rows, f"{'speed':<{width}}  1 not checked ({SPEED})"]
+
+
+def told(verdicts: Sequence[tuple[str, Verdict]]) -> list[str]:
+    """Return what is to be read of all that is neither a plain pass nor a failure, equal ones together.
+
+    What cannot be compared is shown whole: that is where two builds part.
+
+    Args:
+        verdicts: what each case is called, and its verdict. Failures have a section of their own.
+    """
+    groups: dict[str, list[str]] = {}
+    for name, verdict in verdicts:
+        if verdict.status != "failed" and (verdict.status != "passed" or verdict.kind is not None):
+            groups.setdefault(_said(verdict), []).append(name)
+    return [
+        line
+        for said, names in groups.items()
+        for line in (f"{said.partition(_BREAK)[0]} ({_names(names)})", *said.split(_BREAK)[1:])
+    ]
+
+
+def _said(verdict: Verdict) -> str:
+    head = f"{verdict.gate}: {verdict.status}"
+    if verdict.status == "cannot compare":
+        return _BREAK.join([f"{head}; {verdict.kind}", *(f"  {line}" for line in verdict.lines)])
+    return "; ".join(filter(None, [head, verdict.kind, *verdict.lines[:1]]))
+
+
+def _names(names: Sequence[str]) -> str:
+    distinct = list(dict.fromkeys(names))
+    more = f" and {len(distinct) - _SHOWN} more" if len(distinct) > _SHOWN else ""
+    return ", ".join(distinct[:_SHOWN]) + more
+
+
+def vacuous(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return why a run proves nothing: each kind of gate that ran and judged nothing.
+
+    A run that stores goldens was not asked to judge them.
+    """
+    found = []
+    for gate in GATES:
+        own = [verdict for verdict in verdicts if verdict.gate == gate and verdict.kind != STORED]
+        statuses = {verdict.status for verdict in own}
+        if statuses and not statuses & {"passed", "failed", "known issue"} and gate not in _MAY_BE_UNCHECKED:
+            found.append(f"the gate {gate} judged nothing: {' and '.join(sorted(statuses))} in every case")
+    return found
+
+
+def _counts(verdicts: Sequence[Verdict]) -> str:
+    by_status = Counter(verdict.status for verdict in verdicts)
+    parts = [f"{by_status[status]} {status}" for status in STATUSES]
+    kinds = _kinds(verdicts)
+    return ", ".join(parts) + (f" ({kinds})" if kinds else "")
+
+
+def _kinds(verdicts: Iterable[Verdict]) -> str:
+    counted = Counter(verdict.kind for verdict in verdicts if verdict.kind is not None)
+    return ", ".join(f"{count} {kind}" for kind, count in sorted(counted.items()))

@@ -1,0 +1,152 @@
+"""Gates from the outside: what is stored, what fails, what the last lines say."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from pytest_ngram.cli import main
+
+if TYPE_CHECKING:
+    from conftest import Project
+
+GATES = Path(__file__).parents[2] / "gates"
+KINDS = ["control", "prompt", "identity", "vacuity", "isolation", "accounting", "golden", "seam", "known"]
+
+
+class GateProject:
+    """A project with the gates of the hand-built model, `none` and `mtp1`."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.gates = project.path / "gates"
+        shutil.copytree(GATES, self.gates, ignore=shutil.ignore_patterns("golden", "__pycache__"))
+        project.edit("  ngram-cache: {types: [ngram-cache]}\n", "")
+        project.edit("hang_after_s: 3", "hang_after_s: 60")
+
+    def run(self, *options: str, tests: str = "gates") -> pytest.RunResult:
+        return self.project.pytester.runpytest_subprocess(tests, "-p", "no:cacheprovider", *options)
+
+
+@pytest.fixture
+def gates(project: Project) -> GateProject:
+    return GateProject(project)
+
+
+def counts(result: pytest.RunResult) -> list[str]:
+    """The last lines, one per kind of gate."""
+    return [line for line in result.outlines if " known issue, " in line and "===" not in line]
+
+
+def test_goldens_are_stored_when_asked_and_judged_after(gates: GateProject) -> None:
+    """Without goldens their gates fail with the command that stores them; stored, all is green, run twice."""
+    which = "gates/test_golden.py"
+    bare = gates.run(tests=which)
+    assert bare.ret == 1
+    bare.stdout.fnmatch_lines(
+        [
+            "*golden: none stored*",
+            "*pytest *gates/test_golden.py *--gates-update*",
+            "golden *0 passed, 2 failed*",
+        ]
+    )
+    assert not (gates.gates / "golden").exists()
+    stored = gates.run("--gates-update", tests=which)
+    assert stored.ret == 0
+    stored.stdout.fnmatch_lines(["golden *0 passed, 0 failed, *2 not checked (2 stored)*"])
+    assert sorted(path.name for path in (gates.gates / "golden").iterdir()) == ["tiny.texts.yaml"]
+    before = (gates.gates / "golden" / "tiny.texts.yaml").read_bytes()
+    again = gates.run(tests=which)
+    assert again.ret == 0
+    again.stdout.fnmatch_lines(["golden *2 passed, 0 failed*"])
+    assert (gates.gates / "golden" / "tiny.texts.yaml").read_bytes() == before
+
+
+def test_all_gates_alone_and_by_workers(gates: GateProject) -> None:
+    """All kinds are green on the hand-built model, count the same under xdist, and end in one line each."""
+    assert gates.run("--gates-update", tests="gates/test_golden.py").ret == 0
+    assert gates.run("--gates-update", tests="gates/test_prompt.py").ret == 0
+    report = gates.project.path / "report.json"
+    alone = gates.run(f"--gates-report={report}")
+    assert alone.ret == 0, alone.stdout.str()
+    workers = gates.run("-n", "2", "--dist", "loadgroup")
+    assert workers.ret == 0, workers.stdout.str()
+    lines = counts(alone)
+    assert [line.split()[0] for line in lines] == KINDS
+    assert counts(workers) == lines
+    assert all(" 0 failed" in line for line in lines)
+    saved = json.loads(report.read_text())
+    assert saved["capabilities"]["tables"]["empty"] == "loads"
+    assert all(verdict["status"] != "failed" for verdict in saved["verdicts"].values())
+
+
+def test_a_config_that_never_drafts_fails(gates: GateProject) -> None:
+    """A config whose identity would pass without a single draft fails as vacuous, unless it says why."""
+    gates.project.edit(
+        "  mtp1: {types: [draft-mtp], flags: --spec-draft-n-max 1}", "  idle: {types: [ngram-mod]}"
+    )
+    result = gates.run("-k", "idle", tests="gates/test_vacuity.py")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*vacuity: vacuous*", "*nothing was drafted*"])
+    gates.project.edit("flags: -c 4096 -t 1}", "flags: -c 4096 -t 1, abstains: {idle: short texts}}")
+    result = gates.run("-k", "idle", tests="gates/test_vacuity.py")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["*it abstains*", "vacuity *1 passed*(1 abstains)*"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("generate: {target: 0.7}, flags", "path: nowhere.gguf, flags", "*the model file does not exist*"),
+        ("draft-mtp", "draft-dspark", "*GGML_ASSERT*"),
+    ],
+)
+def test_what_is_not_there_fails(gates: GateProject, old: str, new: str, said: str) -> None:
+    """A model that is missing, or a type that cannot run, fails the gate; nothing is skipped."""
+    gates.project.edit("flags: -c 4096 -t 1}", "flags: -c 4096 -t 1, draft: {generate: {sigma: 1}}}")
+    gates.project.edit(old, new)
+    result = gates.run("-k", "mtp1 and word-en", tests="gates/test_accounting.py")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([said])
+    assert "skipped" not in result.stdout.str()
+    result.stdout.fnmatch_lines(["accounting *0 passed, 1 failed*"])
+
+
+@pytest.mark.parametrize("named", ["/nowhere/llama-server", "http://127.0.0.1:9"])
+def test_an_engine_that_cannot_be_started_fails(gates: GateProject, named: str) -> None:
+    """A missing binary, and a server that gates cannot start anew, fail."""
+    result = gates.run(f"--llama-server={named}", "-k", "none", tests="gates/test_control.py")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(
+        ["*EngineError*" if "nowhere" in named else "*gates need servers*", "*to do: *"]
+    )
+    assert "passed" not in result.stdout.str().splitlines()[-1]
+
+
+def test_missing_issues_are_told(gates: GateProject) -> None:
+    """Without known_issues.yaml nothing is judged, and the error says what to write."""
+    (gates.gates / "known_issues.yaml").unlink()
+    result = gates.run(tests="gates/test_control.py")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines(["*known issues cannot be read*", "*issues: *"])
+
+
+def test_what_the_seam_cannot_see_is_counted_or_fails(gates: GateProject) -> None:
+    """Without llama-eval-callback the graph is not checked; strictly, that fails."""
+    loose = gates.run("-k", "graph", tests="gates/test_seam.py")
+    assert loose.ret == 0
+    loose.stdout.fnmatch_lines(["seam *1 not checked (1 not offered)*"])
+    strict = gates.run("-k", "graph", "--strict-seam", tests="gates/test_seam.py")
+    assert strict.ret == 1
+    strict.stdout.fnmatch_lines(["*seam: not offered*"])
+
+
+def test_a_difference_of_reports_needs_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no report is told as that."""
+    (tmp_path / "a.json").write_text("{}")
+    assert main(["gates-diff", str(tmp_path / "a.json"), str(tmp_path / "a.json")]) == 1
+    assert "no report of a run of gates" in capsys.readouterr().err
