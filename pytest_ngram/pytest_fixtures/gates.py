@@ -14,6 +14,7 @@ import pytest
 
 from pytest_ngram.errors import EngineError, NgramError
 from pytest_ngram.pytest_fixtures import session_of
+from pytest_ngram.pytest_fixtures.results import told
 
 if TYPE_CHECKING:
     from pytest_ngram.evidence.room import GateRoom
@@ -105,7 +106,7 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
         room = room_of(metafunc.config, metafunc.definition.path.parent)
         params = _params(metafunc.config, room, mark.kwargs["over"])
     except NgramError as error:
-        raise pytest.Collector.CollectError(f"{type(error).__name__}: {error}") from error
+        raise pytest.Collector.CollectError(told(metafunc.config, error)) from error
     metafunc.parametrize("ngram_gate", params, indirect=True)
 
 

@@ -31,7 +31,7 @@ def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
     """Keep the record of a cell whose test ended in this phase; say errors of ours without a traceback."""
     error = call.excinfo.value if call.excinfo is not None else None
     if isinstance(error, NgramError):
-        report.longrepr = _told(item.config, error)
+        report.longrepr = told(item.config, error)
     name = cell_id(item)
     ended = call.when == "call" or (call.when == "setup" and error is not None)
     if name is None or not ended or isinstance(error, (KeyboardInterrupt, pytest.exit.Exception)):
@@ -96,13 +96,13 @@ def _fail(report: pytest.TestReport, why: object) -> None:
     report.longrepr = str(why)
 
 
-def _told(config: pytest.Config, error: NgramError) -> str:
-    """An error without a traceback; one that was told before, as a server's for its next cell, in a line."""
-    told = config.stash.setdefault(TOLD, set())
+def told(config: pytest.Config, error: NgramError) -> str:
+    """Return an error without a traceback; one told before, as of a server for its next cell, in a line."""
+    before = config.stash.setdefault(TOLD, set())
     text = f"{type(error).__name__}: {error}"
-    if text in told:
+    if text in before:
         return f"{type(error).__name__}: {error.cause} (as above)"
-    told.add(text)
+    before.add(text)
     return text
 
 
