@@ -108,7 +108,7 @@ def test_the_command_of_the_wheel_prepares_a_repository(venv: Path, tmp_path: Pa
     )
     assert done.returncode == 0, done.stderr
     gates = subprocess.run(
-        [str(venv / "python"), "-m", "pytest", "gates", "-q", "-k", "mtp1-word", "-p", "no:cacheprovider"],
+        [str(venv / "python"), "-m", "pytest", "gates", "-q", "-k", "golden", "-p", "no:cacheprovider"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
