@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ngram.errors import OptionError
 from pytest_ngram.evidence import issues
 from pytest_ngram.evidence.gates import Gates
 from pytest_ngram.evidence.goldens import Goldens
@@ -62,6 +63,16 @@ class GateRoom:
     ) -> None:
         self._setup = setup
         self._chosen = chosen or tuple(setup.matrix.models)
+        if not self.models:
+            named = setup.matrix.gates.models
+            raise OptionError(
+                "there is no model that the gates could ask",
+                checked=[
+                    f"models chosen: {', '.join(self._chosen)}",
+                    f"gates.models: {', '.join(setup.matrix.models if named is None else named) or '(none)'}",
+                ],
+                fix="choose a model that gates.models names, or add it there",
+            )
         self.servers = servers
         self.store = EvidenceStore(places.session)
         self.issues = issues.read(places.gates / "known_issues.yaml", frozenset(BY_NAME))

@@ -10,6 +10,8 @@ import msgspec
 Status = Literal["passed", "failed", "known issue", "cannot compare", "not checked"]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "known issue", "cannot compare", "not checked")
 STORED = "stored"  # the class of a golden that was just made, and so not compared
+NO_CASES = "no cases"  # the class of a test that asks nothing, and so proves nothing
+NONE_NEEDED = "no cases needed"  # the same where a matrix may rightly have none for it
 GATES = (
     "control",
     "prompt",
