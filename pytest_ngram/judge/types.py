@@ -124,6 +124,16 @@ def passed(gate: str, *lines: str, kind: str | None = None) -> Verdict:
     return Verdict(gate, "passed", kind, lines)
 
 
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict that decides over several; of equally bad ones the first.
+
+    Failed is worse than what could not be compared or was not checked, then a known issue, then a pass of a
+    kind that is counted apart, such as a near-tie, then a plain pass.
+    """
+    order = ("failed", "cannot compare", "not checked", "known issue", "passed")
+    return min(verdicts, key=lambda each: (order.index(each.status), each.kind is None))
+
+
 def failed(gate: str, kind: str, lines: Sequence[str]) -> Verdict:
     """Return a failure of a class."""
     return Verdict(gate, "failed", kind, tuple(lines))
