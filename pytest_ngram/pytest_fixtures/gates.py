@@ -82,7 +82,8 @@ def declare(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", f"{MARK}(gate, over): a gate of pytest-ngram; over: what each of its cases is about"
     )
-    shared = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    # of xdist's own worker only: the environment may be that of another run, whose workers started this one
+    shared = getattr(config, "workerinput", {}).get("testrunuid")
     config.stash[RUN] = shared or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
 
 

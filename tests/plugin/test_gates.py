@@ -142,6 +142,20 @@ def test_no_cases_is_no_green_run(gates: GateProject, section: str, said: str) -
     result.stdout.fnmatch_lines([said])
 
 
+def test_sessions_share_nothing(gates: GateProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that a worker of another run started keeps evidence of its own."""
+    monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", "of-another-run")
+    (gates.gates / "conftest.py").write_text(
+        "from pytest_ngram.pytest_fixtures.gates import RUN\n"
+        "def pytest_report_header(config):\n"
+        "    return f'evidence of {config.stash[RUN]}'\n"
+    )
+    result = gates.run("--collect-only", tests="gates/test_control.py")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["evidence of *"])
+    result.stdout.no_fnmatch_line("evidence of of-another-run")
+
+
 def test_a_skip_is_a_failure(gates: GateProject) -> None:
     """A gate test that skips itself has judged nothing."""
     path = gates.gates / "test_control.py"
