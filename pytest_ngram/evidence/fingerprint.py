@@ -90,7 +90,7 @@ def system_info(log_text: str) -> tuple[int, int, tuple[str, ...]]:
     set but decides kernels all the same.
 
     Raises:
-        EngineError: there is no such line, or it has another form; then nothing tells what a golden holds for.
+        EngineError: there is no such line, or it has another form: nothing tells what a golden holds for.
     """
     found = _SYSTEM.search(log_text)
     if found is None:

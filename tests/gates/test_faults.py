@@ -72,6 +72,7 @@ CAUGHT = [
     ("drafts-leak", "three-times", "failed", "drafts differ"),
     ("drafts-leak", "second-slot", "failed", "drafts differ"),
     ("renamed-draft-key", "accounting", "failed", "missing"),
+    ("renamed-draft-key", "after-others", "failed", "missing"),
     ("renamed-draft-key", "timings", "failed", "missing"),
     ("renamed-draft-key", "lines", "failed", "missing"),
     ("no-drafts", "vacuity", "failed", "vacuous"),
