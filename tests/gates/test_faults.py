@@ -70,7 +70,7 @@ CAUGHT = [
     ("misreported-drafts", "accounting", "failed", "contradiction"),
     ("drafts-leak", "after-others", "failed", "drafts differ"),
     ("drafts-leak", "three-times", "failed", "drafts differ"),
-    ("drafts-leak", "second-slot", "failed", "drafts differ"),
+    ("drafts-leak", "second-slot", "failed", "drafts differ on another slot"),
     ("renamed-draft-key", "accounting", "failed", "missing"),
     ("renamed-draft-key", "after-others", "failed", "missing"),
     ("renamed-draft-key", "timings", "failed", "missing"),
