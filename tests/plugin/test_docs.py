@@ -99,7 +99,8 @@ def test_every_matrix_block_decodes(page: Path) -> None:
         for section, entries in yaml.safe_load(block).items():
             for name, entry in entries.items():
                 known = matrix.setdefault(section, {}).get(name)
-                matrix[section][name] = {**known, **entry} if known else entry
+                both = isinstance(known, dict) and isinstance(entry, dict)
+                matrix[section][name] = {**known, **entry} if both else entry
         decode_matrix(yaml.safe_dump(matrix, allow_unicode=True), page.name)
 
 
