@@ -83,6 +83,12 @@ def pytest_report_teststatus(report: pytest.TestReport) -> tuple[str, str, str] 
     return gates.teststatus(report)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Settle a gate test that has no case."""
+    return gates.settle_none(pyfuncitem)
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run of gates that judged nothing."""

@@ -9,6 +9,7 @@ from typing import Any
 
 from pytest_ngram.engine.protocol import RunningEngine
 from pytest_ngram.engine.vocabulary import Vocabulary
+from pytest_ngram.errors import EngineError
 from pytest_ngram.judge.golden import Fingerprint
 from pytest_ngram.matrix.spec import ConfigSpec, ModelSpec
 from pytest_ngram.measure.models import Model
@@ -82,15 +83,24 @@ def _other_flags(known: Vocabulary, words: str) -> tuple[str, ...]:
     return tuple(" ".join(group) for key, group in sorted(grouped.items()) if key not in _TOLD | _NO_MATTER)
 
 
-def system_info(log_text: str) -> tuple[int | None, int | None, tuple[str, ...]]:
+def system_info(log_text: str) -> tuple[int, int, tuple[str, ...]]:
     """Return threads, batch threads, and what the code was compiled for, of the `system_info` line.
 
     `CPU : AVX2 = 1 | FMA = 1 | REPACK = 1` gives `CPU`, `AVX2`, `FMA`, `REPACK`: the last is no instruction
-    set but decides kernels all the same. Without the line: None, None and nothing.
+    set but decides kernels all the same.
+
+    Raises:
+        EngineError: there is no such line, or it has another form: nothing tells what a golden holds for.
     """
     found = _SYSTEM.search(log_text)
     if found is None:
-        return None, None, ()
+        near = [line for line in log_text.splitlines() if "system_info" in line]
+        raise EngineError(
+            "the server's log has no system_info line that can be read",
+            outcome="refused",
+            checked=near[:1] or ["no line of the log names system_info"],
+            fix="compare the line's form with `_SYSTEM` in pytest_ngram/evidence/fingerprint.py",
+        )
     rest = found[3]
     return int(found[1]), int(found[2]), (*_BACKEND.findall(rest), *_FEATURE.findall(rest))
 

@@ -14,7 +14,7 @@ from pytest_ngram.evidence.runs import N_MAX_1, N_MAX_3, Runs
 from pytest_ngram.judge import accounting, golden, identity, isolation, vacuity
 from pytest_ngram.judge.golden import Asked, Fingerprint, PromptFile
 from pytest_ngram.judge.identity import Seen, first_difference
-from pytest_ngram.judge.types import STORED, Answer, Margin, Verdict, failed, passed
+from pytest_ngram.judge.types import STORED, Answer, Margin, Verdict, failed, passed, worst
 from pytest_ngram.matrix.gates import GateCase, abstains_of, policy
 from pytest_ngram.matrix.spec import BASELINE
 from pytest_ngram.measure.models import handbuilt_spec
@@ -52,7 +52,9 @@ class Gates:
         answer = self._base(case)
         key = self._key(case.model)
         if not self.update:
-            return golden.judge_prompt(self.goldens.prompts(case.model), answer, key, self.command)
+            stored = self.goldens.prompts(case.model)
+            got = (answer, self.runs.warmed(case.model, case.config)[_prompt(case)])
+            return worst([golden.judge_prompt(stored, each, key, self.command) for each in got])
         path = self.goldens.store_prompt(
             case.model,
             PromptFile(made_with=self._made_with(), model=key, prompts={answer.prompt: answer.prompt_ids}),
@@ -69,7 +71,7 @@ class Gates:
             verdicts = [
                 self._against_baseline(case, got, how, self._fresh_agrees) for got in self._both(case)
             ]
-            verdict = next((each for each in verdicts if each.status != "passed"), verdicts[0])
+            verdict = worst(verdicts)
         return vacuity.hold(verdict, self.vacuity(case))
 
     def prompt_cache(self, case: GateCase) -> Verdict:
@@ -133,13 +135,15 @@ class Gates:
             isolation.judge(first, answer, what=f"the {word} time")
             for word, answer in zip(("second", "third"), again, strict=True)
         ]
-        return next((verdict for verdict in verdicts if verdict.status != "passed"), verdicts[0])
+        return worst(verdicts)
 
     def second_slot(self, case: GateCase) -> Verdict:
         """Return whether slot 1 answers as if nothing had been asked of slot 0."""
         first = self._other_prompt(case)
         alone, after = self.runs.second_slot(case.model, case.config, first, _prompt(case))
-        return isolation.judge(alone, after, what=f"after {first} on slot 0")
+        return isolation.judge(
+            alone, after, what=f"after {first} on slot 0", differ=isolation.DRAFTS_DIFFER_ON_ANOTHER_SLOT
+        )
 
     def at_once(self, case: GateCase) -> Verdict:
         """Return whether two slots that work together give the texts that each gives alone."""
@@ -154,7 +158,7 @@ class Gates:
             )
             for answer, other in zip(answers, (_prompt(case), first), strict=True)
         ]
-        return next((verdict for verdict in verdicts if verdict.status != "passed"), verdicts[0])
+        return worst(verdicts)
 
     def accounting(self, case: GateCase) -> Verdict:
         """Return whether all counts of a request agree."""

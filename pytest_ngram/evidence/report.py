@@ -64,12 +64,13 @@ def diff_lines(old: GateReport, new: GateReport) -> list[str]:
 
 def _changed(old: GateReport, new: GateReport) -> list[str]:
     """A golden that the one run stored and the other run equals is no change."""
-    pairs = [(name, old.verdicts.get(name), verdict) for name, verdict in sorted(new.verdicts.items())]
+    names = sorted(old.verdicts.keys() | new.verdicts.keys())
+    pairs = [(name, old.verdicts.get(name), new.verdicts.get(name)) for name in names]
     return [
         f"  {name}: {_said(before)} -> {_said(after)}"
         for name, before, after in pairs
         if _said(before) != _said(after)
-        and not (before is not None and before.kind == STORED and after.status == "passed")
+        and not (before and after and before.kind == STORED and after.status == "passed")
     ]
 
 
@@ -102,12 +103,12 @@ def _told(found: Sequence[str]) -> str:
 
 def _issues(old: GateReport, new: GateReport) -> list[str]:
     found = []
-    for name, verdict in sorted(new.verdicts.items()):
-        if verdict.gate != "known issues":
+    for name in sorted(old.verdicts.keys() | new.verdicts.keys()):
+        before, after = old.verdicts.get(name), new.verdicts.get(name)
+        if "known issues" not in {verdict.gate for verdict in (before, after) if verdict is not None}:
             continue
-        before = old.verdicts.get(name)
         issue = name.partition("[")[2].rstrip("]")
-        found.append(f"{issue}: {_said(before)} -> {_said(verdict)}")
+        found.append(f"{issue}: {_said(before)} -> {_said(after)}")
     return found or ["none asked"]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pytest_ngram.errors import NgramError, OptionError
 from pytest_ngram.evidence import issues
 from pytest_ngram.evidence.gates import Gates
 from pytest_ngram.evidence.goldens import Goldens
@@ -15,7 +16,7 @@ from pytest_ngram.evidence.seam import Seam
 from pytest_ngram.evidence.servers import GateServers
 from pytest_ngram.evidence.store import EvidenceStore
 from pytest_ngram.judge import known_issues
-from pytest_ngram.judge.known_issues import Reproduced
+from pytest_ngram.judge.known_issues import KnownIssue, Reproduced
 from pytest_ngram.judge.types import Verdict
 from pytest_ngram.matrix.gates import GateCase, Over, cases, models_of, prompts_of
 from pytest_ngram.measure.setup import Setup
@@ -62,6 +63,16 @@ class GateRoom:
     ) -> None:
         self._setup = setup
         self._chosen = chosen or tuple(setup.matrix.models)
+        if not self.models:
+            named = setup.matrix.gates.models
+            raise OptionError(
+                "there is no model that the gates could ask",
+                checked=[
+                    f"models chosen: {', '.join(self._chosen)}",
+                    f"gates.models: {', '.join(setup.matrix.models if named is None else named) or '(none)'}",
+                ],
+                fix="choose a model that gates.models names, or add it there",
+            )
         self.servers = servers
         self.store = EvidenceStore(places.session)
         self.issues = issues.read(places.gates / "known_issues.yaml", frozenset(BY_NAME))
@@ -90,20 +101,30 @@ class GateRoom:
         if lacking:
             line = f"the build does not offer {', '.join(lacking)}"
             return Verdict(known_issues.GATE, "not checked", "not offered", (line,))
-        seen = self.store.once(f"issue/{name}", Reproduced, lambda: self.reproductions.run(issue.reproduce))
-        return known_issues.judge(issue, seen, self.build)
+        return known_issues.judge(issue, self._reproduced(issue), self.build)
 
     def explained(self, verdict: Verdict, case: GateCase | None) -> Verdict:
         """Return a failure that a known issue of the config's types causes as that."""
         types = self._setup.matrix.configs[case.config].types if case is not None else ()
-        return known_issues.explain(verdict, self.issues, types, self.build)
+        return known_issues.explain(verdict, self.issues, types, self.build, self._shows)
 
     @property
     def build(self) -> str | None:
-        """What the build calls itself, or what its user calls it where it says nothing."""
-        choice = self.servers.factory.choice
-        said = self.servers.factory.build.build
-        return said if known_issues.build_number(said) is not None else (choice.label or said)
+        """What its user calls the build where that is a number, else what it calls itself."""
+        factory = self.servers.factory
+        return known_issues.named(factory.build.build, factory.choice.label)
+
+    def _reproduced(self, issue: KnownIssue) -> Reproduced:
+        return self.store.once(
+            f"issue/{issue.id}", Reproduced, lambda: self.reproductions.run(issue.reproduce)
+        )
+
+    def _shows(self, issue: KnownIssue) -> bool:
+        """Whether this build was seen to have an issue; its own gate says why where it could not be told."""
+        try:
+            return bool(self._reproduced(issue).shown)
+        except NgramError:
+            return False
 
     def _chat(self, prompt: str) -> Chat:
         for prompt_set in self._setup.prompt_sets.values():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
@@ -12,6 +12,7 @@ from pytest_ngram.judge.types import Verdict, failed, passed
 GATE = "known issues"
 FIXED = "fixed"
 BROKEN_AGAIN = "broken again"
+_FIRST_BUILD = 1000  # a shallow clone counts the commits that it has, and calls itself b1
 _BUILD = re.compile(r"b(\d+)")
 
 
@@ -56,7 +57,15 @@ class Reproduced(msgspec.Struct, frozen=True):
 def build_number(build: str | None) -> int | None:
     """Return 11434 for `b11434` or `b11434-1a2b3c4`; None for a build that does not say."""
     found = _BUILD.match(build or "")
-    return int(found[1]) if found else None
+    number = int(found[1]) if found else 0
+    return number if number >= _FIRST_BUILD else None
+
+
+def named(said: str | None, label: str | None) -> str | None:
+    """Return the user's label of a build where it is a number, else what the build says, or that label."""
+    if build_number(label) is not None:
+        return label
+    return said if build_number(said) is not None else (label or said)
 
 
 def expected(issue: KnownIssue, build: str | None) -> bool | None:
@@ -90,14 +99,28 @@ def judge(issue: KnownIssue, seen: Reproduced, build: str | None) -> Verdict:
 
 
 def explain(
-    verdict: Verdict, issues: Iterable[KnownIssue], types: Sequence[str], build: str | None
+    verdict: Verdict,
+    issues: Iterable[KnownIssue],
+    types: Sequence[str],
+    build: str | None,
+    shown: Callable[[KnownIssue], bool],
 ) -> Verdict:
-    """Return a failure as a known issue where an open one of these types explains exactly its class."""
+    """Return a failure as a known issue where an open one explains exactly its class.
+
+    Args:
+        verdict: of a gate.
+        issues: the known ones.
+        types: the drafting types of the config; one that the issue does not concern may leak by itself, so
+            all must be the issue's.
+        build: what the build calls itself.
+        shown: whether this build shows an issue; asked only for one that would explain.
+    """
     if verdict.status != "failed":
         return verdict
     for issue in issues:
         explained = any(each.gate == verdict.gate and each.kind == verdict.kind for each in issue.explains)
-        if explained and set(issue.types) & set(types) and expected(issue, build):
+        its_types = bool(types) and set(types) <= set(issue.types)
+        if explained and its_types and expected(issue, build) and shown(issue):
             number = f" (llama.cpp issue {issue.upstream})" if issue.upstream is not None else ""
             lines = (f"known issue {issue.id}{number}: {issue.title}", *verdict.lines)
             return Verdict(verdict.gate, "known issue", verdict.kind, lines)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from pytest_ngram.judge.types import GATES, STATUSES, STORED, Verdict
+from pytest_ngram.judge.types import GATES, NO_CASES, NONE_NEEDED, STATUSES, STORED, Verdict
 
 SPEED = "compare two saved runs: pytest bench --benchmark-compare=NUMBER --benchmark-compare-fail=mean:20%"
 # the seam reports by itself what a build does not have
 _SHOWN = 3
 _BREAK = "\n"
 _MAY_BE_UNCHECKED = frozenset({"seam"})
+# no hand-built model, one prompt only, `issues: []`
+_MAY_HAVE_NO_CASES = frozenset({"rule", "later", "issue"})
 
 
 def lines(verdicts: Sequence[Verdict]) -> list[str]:
@@ -56,6 +58,14 @@ def _names(names: Sequence[str]) -> str:
     return ", ".join(distinct[:_SHOWN]) + more
 
 
+def no_cases(gate: str, over: str) -> Verdict:
+    """Return the verdict of a test that has no case at all, by what its cases are about."""
+    if over in _MAY_HAVE_NO_CASES:
+        return Verdict(gate, "not checked", NONE_NEEDED, (f"nothing in the matrix is asked for `{over}`",))
+    lines = (f"the matrix and the options leave nothing for `{over}`: see gates.models and gates.configs",)
+    return Verdict(gate, "not checked", NO_CASES, lines)
+
+
 def vacuous(verdicts: Sequence[Verdict]) -> list[str]:
     """Return why a run proves nothing: each kind of gate that ran and judged nothing.
 
@@ -64,6 +74,11 @@ def vacuous(verdicts: Sequence[Verdict]) -> list[str]:
     found = []
     for gate in GATES:
         own = [verdict for verdict in verdicts if verdict.gate == gate and verdict.kind != STORED]
+        if any(verdict.kind == NO_CASES for verdict in own):
+            found.append(f"the gate {gate} has a test without cases")
+            continue
+        if gate == "known issues" and {verdict.kind for verdict in own} == {NONE_NEEDED}:
+            continue  # `issues: []` says that there are none
         statuses = {verdict.status for verdict in own}
         if statuses and not statuses & {"passed", "failed", "known issue"} and gate not in _MAY_BE_UNCHECKED:
             found.append(f"the gate {gate} judged nothing: {' and '.join(sorted(statuses))} in every case")

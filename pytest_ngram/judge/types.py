@@ -10,6 +10,8 @@ import msgspec
 Status = Literal["passed", "failed", "known issue", "cannot compare", "not checked"]
 STATUSES: tuple[Status, ...] = ("passed", "failed", "known issue", "cannot compare", "not checked")
 STORED = "stored"  # the class of a golden that was just made, and so not compared
+NO_CASES = "no cases"  # the class of a test that asks nothing, and so proves nothing
+NONE_NEEDED = "no cases needed"  # the same where a matrix may rightly have none for it
 GATES = (
     "control",
     "prompt",
@@ -120,6 +122,16 @@ class Verdict(msgspec.Struct, frozen=True):
 def passed(gate: str, *lines: str, kind: str | None = None) -> Verdict:
     """Return a pass; a kind on it is counted apart on the last lines."""
     return Verdict(gate, "passed", kind, lines)
+
+
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict that decides over several; of equally bad ones the first.
+
+    Failed is worse than what could not be compared or was not checked, then a known issue, then a pass of a
+    kind that is counted apart, such as a near-tie, then a plain pass.
+    """
+    order = ("failed", "cannot compare", "not checked", "known issue", "passed")
+    return min(verdicts, key=lambda each: (order.index(each.status), each.kind is None))
 
 
 def failed(gate: str, kind: str, lines: Sequence[str]) -> Verdict:

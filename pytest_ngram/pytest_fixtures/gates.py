@@ -26,6 +26,7 @@ PROPERTY = "ngram_gate"
 ROOM = pytest.StashKey["GateRoom"]()
 RUN = pytest.StashKey[str]()
 VERDICT = pytest.StashKey["Verdict"]()
+NO_CASE = "no case"
 _LETTERS = {"known issue": "k", "cannot compare": "c", "not checked": "n"}
 
 
@@ -82,7 +83,8 @@ def declare(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", f"{MARK}(gate, over): a gate of pytest-ngram; over: what each of its cases is about"
     )
-    shared = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    # of xdist's own worker only: the environment may be that of another run, whose workers started this one
+    shared = getattr(config, "workerinput", {}).get("testrunuid")
     config.stash[RUN] = shared or f"{time.strftime('%Y%m%d-%H%M%S')}-{os.getpid()}"
 
 
@@ -107,6 +109,8 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
         params = _params(metafunc.config, room, mark.kwargs["over"])
     except NgramError as error:
         raise pytest.Collector.CollectError(told(metafunc.config, error)) from error
+    # an empty list would be a silent skip
+    params = params or [_param(metafunc.config, NO_CASE, "no-cases", "no-cases")]
     metafunc.parametrize("ngram_gate", params, indirect=True)
 
 
@@ -128,6 +132,18 @@ def _param(config: pytest.Config, value: object, name: str, group: str) -> Any:
     return pytest.param(value, id=name, marks=marks)
 
 
+def settle_none(item: pytest.Function) -> bool | None:
+    """Settle a test that has no case, in place of running it: there is nothing that it could ask."""
+    mark = item.get_closest_marker(MARK)
+    callspec = getattr(item, "callspec", None)
+    if mark is None or callspec is None or callspec.params.get("ngram_gate") != NO_CASE:
+        return None
+    from pytest_ngram.judge.tally import no_cases
+
+    item.stash[VERDICT] = no_cases(str(mark.args[0]), str(mark.kwargs["over"]))
+    return True
+
+
 def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestReport) -> None:
     """Put the verdict on the report of a gate test, where it also travels between xdist workers."""
     mark = item.get_closest_marker(MARK)
@@ -135,12 +151,10 @@ def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         return
     verdict = item.stash.get(VERDICT, None)
     error = call.excinfo.value if call.excinfo is not None else None
-    if isinstance(error, pytest.skip.Exception):
-        return
     if verdict is None or (error is not None and verdict.status != "failed"):
         verdict = _of_error(str(mark.args[0]), error)
         report.outcome = "failed"
-        if error is None or isinstance(error, NgramError):
+        if error is None or isinstance(error, NgramError | pytest.skip.Exception):
             report.longrepr = verdict.text
     report.user_properties.append((PROPERTY, _plain(verdict)))
 
@@ -153,6 +167,8 @@ def _of_error(gate: str, error: BaseException | None) -> Verdict:
         return failed(
             gate, "nothing settled", ["the test ended without a verdict: call ngram_gate.settle(…)"]
         )
+    if isinstance(error, pytest.skip.Exception):
+        return failed(gate, "skipped", [str(error), "a gate that is skipped has judged nothing"])
     kind = error.outcome if isinstance(error, EngineError) else type(error).__name__
     return failed(gate, kind, str(error).splitlines())
 

@@ -26,6 +26,7 @@ Ask = Callable[[GateRoom], Verdict]
 GATES: dict[str, Ask] = {
     "control": lambda room: room.gates.control(BASE),
     "prompt": lambda room: room.gates.prompt(BASE),
+    "drafting-prompt": lambda room: room.gates.prompt(MTP1),
     "identity": lambda room: room.gates.identity(MTP1),
     "near-tie": lambda room: room.gates.identity(PLAIN),
     "self": lambda room: room.gates.identity(OWN),
@@ -69,8 +70,9 @@ CAUGHT = [
     ("misreported-drafts", "accounting", "failed", "contradiction"),
     ("drafts-leak", "after-others", "failed", "drafts differ"),
     ("drafts-leak", "three-times", "failed", "drafts differ"),
-    ("drafts-leak", "second-slot", "failed", "drafts differ"),
+    ("drafts-leak", "second-slot", "failed", "drafts differ on another slot"),
     ("renamed-draft-key", "accounting", "failed", "missing"),
+    ("renamed-draft-key", "after-others", "failed", "missing"),
     ("renamed-draft-key", "timings", "failed", "missing"),
     ("renamed-draft-key", "lines", "failed", "missing"),
     ("no-drafts", "vacuity", "failed", "vacuous"),
@@ -79,6 +81,7 @@ CAUGHT = [
     ("dropped-metric", "accounting", "failed", "missing"),
     ("dropped-metric", "metrics", "failed", "missing"),
     ("template", "identity", "cannot compare", "prompt changed"),
+    ("template", "drafting-prompt", "failed", "prompt changed"),
     ("template-everywhere", "prompt", "failed", "prompt changed"),
     ("template-everywhere", "golden", "cannot compare", "prompt changed"),
 ]

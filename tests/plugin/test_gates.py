@@ -127,6 +127,46 @@ def test_an_engine_that_cannot_be_started_fails(gates: GateProject, named: str) 
     assert "passed" not in result.stdout.str().splitlines()[-1]
 
 
+@pytest.mark.parametrize(
+    ("section", "said"),
+    [
+        ("models: []", "*OptionError*no model*"),
+        ("configs: [none]", "*gate vacuity has a test without cases*"),
+    ],
+)
+def test_no_cases_is_no_green_run(gates: GateProject, section: str, said: str) -> None:
+    """A gate without a single model, or a test of it without a case, fails the run."""
+    gates.project.edit("profiles:", f"gates: {{{section}}}\nprofiles:")
+    result = gates.run(tests="gates/test_vacuity.py")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([said])
+
+
+def test_sessions_share_nothing(gates: GateProject, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session that a worker of another run started keeps evidence of its own."""
+    monkeypatch.setenv("PYTEST_XDIST_TESTRUNUID", "of-another-run")
+    (gates.gates / "conftest.py").write_text(
+        "from pytest_ngram.pytest_fixtures.gates import RUN\n"
+        "def pytest_report_header(config):\n"
+        "    return f'evidence of {config.stash[RUN]}'\n"
+    )
+    result = gates.run("--collect-only", tests="gates/test_control.py")
+    assert result.ret == 0
+    result.stdout.fnmatch_lines(["evidence of *"])
+    result.stdout.no_fnmatch_line("evidence of of-another-run")
+
+
+def test_a_skip_is_a_failure(gates: GateProject) -> None:
+    """A gate test that skips itself has judged nothing."""
+    path = gates.gates / "test_control.py"
+    path.write_text(
+        path.read_text().replace("    ngram_gate.settle(", "    pytest.skip('later')\n    ngram_gate.settle(")
+    )
+    result = gates.run("-k", "word-en", tests="gates/test_control.py")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*control: skipped*", "control *0 passed, 1 failed*"])
+
+
 def test_missing_issues_are_told(gates: GateProject) -> None:
     """Without known_issues.yaml nothing is judged, and the error says what to write."""
     (gates.gates / "known_issues.yaml").unlink()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pytest_ngram.engine import elf
-from pytest_ngram.errors import MatrixError, OptionError
+from pytest_ngram.errors import EngineError, MatrixError, OptionError
 from pytest_ngram.evidence import issues
 from pytest_ngram.evidence.fingerprint import system_info
 from pytest_ngram.evidence.reproductions import BY_NAME
@@ -26,7 +26,13 @@ ISSUE = "{id: a, title: t, types: [ngram-mod], reproduce: mod-pool, expect: e}"
 def test_system_info() -> None:
     """Threads, backends and what they were compiled for; what is 0 is not there."""
     assert system_info(f"x\n{LINE}y") == (1, 2, ("CUDA", "CPU", "SSE3", "REPACK"))
-    assert system_info("no such line") == (None, None, ())
+
+
+def test_an_unreadable_system_info_is_an_error() -> None:
+    """Without it goldens of another engine would pass for those of this one."""
+    with pytest.raises(EngineError, match="system_info") as caught:
+        system_info("system_info: n_threads: 1")
+    assert caught.value.outcome == "refused"
 
 
 def test_every_kind_of_wrong_table_is_made() -> None:

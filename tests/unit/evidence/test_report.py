@@ -71,3 +71,12 @@ def test_reports_are_read_strictly(tmp_path: Path) -> None:
     path.write_text("{}")
     with pytest.raises(OptionError, match="no report"):
         read_report(path)
+
+
+def test_a_test_of_the_old_run_alone_is_told() -> None:
+    """What the new build was not asked, or has no answer to, is a difference too."""
+    fewer = msgspec.structs.replace(NEW, verdicts={TEXT.format("a"): passed("identity")})
+    lines = diff_lines(OLD, fewer)
+    assert "  past-the-end: known issue -> not run" in lines
+    assert f"  {TEXT.format('b')}: passed (numeric near-tie) -> not run" in lines
+    assert f"  {GOLDEN}: not checked (stored) -> not run" in lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_ngram.judge.tally import lines, told, vacuous
+from pytest_ngram.judge.tally import lines, no_cases, told, vacuous
 from pytest_ngram.judge.types import Verdict, failed, passed
 
 
@@ -60,3 +60,13 @@ def test_a_kind_that_judged_nothing_is_vacuous() -> None:
     assert vacuous([golden, passed("golden")]) == []
     assert vacuous([Verdict("isolation", "known issue", "drafts differ")]) == []
     assert vacuous([Verdict("seam", "not checked", "not offered")]) == []
+
+
+def test_a_test_without_cases_fails_its_kind() -> None:
+    """Whatever else was judged; one that may rightly have none fails only a kind that judged nothing else."""
+    none, not_needed = no_cases("identity", "drafting/prompt"), no_cases("identity", "rule")
+    assert vacuous([none, passed("identity")]) == ["the gate identity has a test without cases"]
+    assert vacuous([no_cases("seam", "drafting")]) == ["the gate seam has a test without cases"]
+    assert vacuous([not_needed, passed("identity")]) == []
+    assert vacuous([not_needed]) == ["the gate identity judged nothing: not checked in every case"]
+    assert vacuous([no_cases("known issues", "issue")]) == []
