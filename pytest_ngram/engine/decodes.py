@@ -17,14 +17,6 @@ def steps(predicted_n: int, accepted: int) -> int:
     return predicted_n - 1 - accepted
 
 
-def plain_steps(all_steps: int, verify_steps: int, replays: int) -> int:
-    """Decodes without a draft. `verify_steps` is the delta of `spec_decode_num_drafts_total`.
-
-    That counter counts a draft once, whether or not a replay followed, so replays come from the trace alone.
-    """
-    return all_steps - verify_steps - replays
-
-
 def prompt_decodes(prompt_n: int, *, n_batch: int = 2048, n_ubatch: int = 512, checkpoints: bool) -> int:
     """Decodes that a prompt takes.
 

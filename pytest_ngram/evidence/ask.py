@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from pytest_ngram.engine.client import CompletionRequest, CompletionResult
 from pytest_ngram.engine.log_reader import RequestLog
+from pytest_ngram.engine.prometheus import added
 from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.judge.types import Answer, Margin, Trace, TypeCounts
@@ -48,7 +51,13 @@ class Asker:
         result = self.complete(ids, cache=cache, **extra)
         after = self._metrics()
         said = self.server.logs.take()
-        return self._answer(prompt, ids, result, _growth(before, after), said)
+        return msgspec.structs.replace(
+            answer_of(prompt, ids, result),
+            metrics=added(before or {}, after) if after is not None else None,
+            trace=_trace(said.request) if said is not None else None,
+            by_type=_by_type(said) if said is not None else None,
+            prompt_decodes=self.server.prompt_decodes(result.timings.prompt_n),
+        )
 
     def margins(self, ids: tuple[int, ...], n_predict: int) -> tuple[tuple[int, ...], tuple[Margin, ...]]:
         """Return the generated ids, and of each its lead over the runner-up.
@@ -78,32 +87,6 @@ class Asker:
                 cut=client.cut,
             )
 
-    def _answer(
-        self,
-        prompt: str,
-        ids: tuple[int, ...],
-        result: CompletionResult,
-        metrics: dict[str, float] | None,
-        said: Said | None,
-    ) -> Answer:
-        timings = result.timings
-        return Answer(
-            prompt=prompt,
-            prompt_ids=ids,
-            tokens=result.tokens,
-            text=result.content,
-            stop=result.stop_type,
-            prompt_n=timings.prompt_n,
-            cache_n=timings.cache_n,
-            predicted_n=timings.predicted_n,
-            draft_n=timings.draft_n,
-            draft_n_accepted=timings.draft_n_accepted,
-            metrics=metrics,
-            trace=_trace(said.request) if said is not None else None,
-            by_type=_by_type(said) if said is not None else None,
-            prompt_decodes=self.server.prompt_decodes(timings.prompt_n),
-        )
-
     def _metrics(self) -> dict[str, float] | None:
         try:
             return self.server.client.metrics()
@@ -113,11 +96,25 @@ class Asker:
             raise
 
 
-def _growth(before: dict[str, float] | None, after: dict[str, float] | None) -> dict[str, float] | None:
-    """A label that was not there before counts from 0; a metric that the build lacks stays away."""
-    if after is None:
-        return None
-    return {name: value - (before or {}).get(name, 0.0) for name, value in after.items()}
+def answer_of(prompt: str, ids: tuple[int, ...], result: CompletionResult) -> Answer:
+    """Return what an answer tells by itself; metrics, log and decodes of the prompt are not known."""
+    timings = result.timings
+    return Answer(
+        prompt=prompt,
+        prompt_ids=ids,
+        tokens=result.tokens,
+        text=result.content,
+        stop=result.stop_type,
+        prompt_n=timings.prompt_n,
+        cache_n=timings.cache_n,
+        predicted_n=timings.predicted_n,
+        draft_n=timings.draft_n,
+        draft_n_accepted=timings.draft_n_accepted,
+        metrics=None,
+        trace=None,
+        by_type=None,
+        prompt_decodes=0,
+    )
 
 
 def _by_type(said: Said) -> dict[str, TypeCounts] | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from pytest_ngram.evidence.ask import Asker
+from pytest_ngram.evidence.ask import Asker, answer_of
 from pytest_ngram.evidence.servers import PLAIN, GateServers, Variant
 from pytest_ngram.evidence.store import EvidenceStore
 from pytest_ngram.judge import margins as judge_margins
@@ -129,7 +129,7 @@ class Runs:
                 both = [pool.submit(asker.complete, each, id_slot=slot) for slot, each in enumerate(ids)]
                 results = [each.result() for each in both]
             one, other = (
-                _bare(prompt, each, result)
+                answer_of(prompt, each, result)
                 for prompt, each, result in zip((first, second), ids, results, strict=True)
             )
             return one, other
@@ -173,23 +173,3 @@ class Runs:
             yield Asker(server, n_predict=matrix.gates.n_predict, hang_after_s=matrix.hang_after_s)
         finally:
             server.stop()
-
-
-def _bare(prompt: str, ids: tuple[int, ...], result: Any) -> Answer:
-    timings = result.timings
-    return Answer(
-        prompt=prompt,
-        prompt_ids=ids,
-        tokens=result.tokens,
-        text=result.content,
-        stop=result.stop_type,
-        prompt_n=timings.prompt_n,
-        cache_n=timings.cache_n,
-        predicted_n=timings.predicted_n,
-        draft_n=timings.draft_n,
-        draft_n_accepted=timings.draft_n_accepted,
-        metrics=None,
-        trace=None,
-        by_type=None,
-        prompt_decodes=0,
-    )

@@ -5,18 +5,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import json
-import logging
 import re
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO
 
 from pytest_ngram.engine.identity import file_sha256
 from pytest_ngram.errors import ModelError
 from pytest_ngram.files import locked, remove_leftovers, replacing
+from pytest_ngram.models.kept import intact_sha256
 
-_LOG = logging.getLogger(__name__)
 _LOCK_TIMEOUT_S = 3600.0  # a file of many GB on a slow disk
 _BLOCK_BYTES = 1 << 20
 _MAGIC = b"GGUF"
@@ -48,7 +48,8 @@ def join(parts: Sequence[Path], folder: Path, sha256: str | None = None) -> Path
         whole = folder / _name(parts, folder)
         with locked(whole.with_suffix(".lock"), _LOCK_TIMEOUT_S):
             remove_leftovers(folder, whole.stem)
-            known = _intact(whole, folder) or _write(whole, parts, sha256)
+            known = intact_sha256(whole, partial(file_sha256, cache_dir=folder))
+            known = known or _write(whole, parts, sha256)
     except OSError as error:
         free = [f"{shutil.disk_usage(folder).free} bytes free"] if error.errno == errno.ENOSPC else []
         raise ModelError(
@@ -165,23 +166,6 @@ def _name(parts: Sequence[Path], folder: Path) -> str:
     hashes = "".join(f"{file_sha256(part, folder)}\n" for part in parts)
     stem = re.sub(r"\.gguf.*", "", parts[0].name)
     return f"{stem}-{hashlib.sha256(hashes.encode()).hexdigest()[:16]}.gguf"
-
-
-def _intact(whole: Path, folder: Path) -> str | None:
-    """The hash of a whole file that is as it was written, else None."""
-    sidecar = whole.with_suffix(".json")
-    if not whole.exists() or not sidecar.exists():
-        return None
-    try:
-        expected = json.loads(sidecar.read_text(encoding="utf-8"))["sha256"]
-    except (ValueError, KeyError, TypeError):
-        _LOG.warning("%s cannot be read; the model beside it is put together anew", sidecar)
-        return None
-    found = file_sha256(whole, folder)
-    if found != expected:
-        _LOG.warning("%s is not as it was written; putting it together anew", whole)
-        return None
-    return found
 
 
 def _write(whole: Path, parts: Sequence[Path], sha256: str | None) -> str:

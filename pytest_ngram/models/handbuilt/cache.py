@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 from dataclasses import asdict
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from pytest_ngram.models.handbuilt.spec import HandBuiltSpec, generator_id
 from pytest_ngram.models.handbuilt.trunk import build_weights
 from pytest_ngram.models.handbuilt.writer import write_gguf
 from pytest_ngram.models.hashes import file_sha256
+from pytest_ngram.models.kept import intact_sha256
 
-_LOG = logging.getLogger(__name__)
 _LOCK_TIMEOUT_S = 600.0  # the deepest model takes seconds
 
 
@@ -41,7 +40,7 @@ def generate(spec: HandBuiltSpec, folder: Path) -> Path:
         folder.mkdir(parents=True, exist_ok=True)
         with locked(model.with_suffix(".lock"), _LOCK_TIMEOUT_S):
             remove_leftovers(folder, model.stem)
-            if not _is_intact(model):
+            if intact_sha256(model, file_sha256) is None:
                 _write(spec, model)
     except OSError as error:
         raise ModelError(
@@ -50,21 +49,6 @@ def generate(spec: HandBuiltSpec, folder: Path) -> Path:
             fix="free some space, or name a folder that can be written",
         ) from error
     return model
-
-
-def _is_intact(model: Path) -> bool:
-    sidecar = model.with_suffix(".json")
-    if not model.exists() or not sidecar.exists():
-        return False
-    try:
-        expected = json.loads(sidecar.read_text(encoding="utf-8"))["sha256"]
-    except (ValueError, KeyError, TypeError):
-        _LOG.warning("%s cannot be read; the model beside it is written anew", sidecar)
-        return False
-    found = file_sha256(model)
-    if found != expected:
-        _LOG.warning("%s has sha256 %s, not %s as when written; writing it anew", model, found, expected)
-    return bool(found == expected)
 
 
 def _write(spec: HandBuiltSpec, model: Path) -> None:

@@ -44,4 +44,3 @@ def test_checkpoints_add_at_most_two(prompt_n: int, n_batch: int, n_ubatch: int)
 def test_steps_of_the_worked_example() -> None:
     """A draft of 12 refused after 2, replayed: 4 tokens after the prompt's own, 2 accepted, 2 decodes."""
     assert decodes.steps(5, 2) == 2
-    assert decodes.plain_steps(2, verify_steps=1, replays=1) == 0
