@@ -18,6 +18,7 @@ from pytest_ngram.engine.watchdog import Progress, guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.measure.accounting import account
 from pytest_ngram.measure.server import Server
+from pytest_ngram.measure.telemetry import telemetry
 from pytest_ngram.measure.trace import Said
 from pytest_ngram.record import Round, pack_tokens
 
@@ -71,6 +72,8 @@ def measure(
         speculative=server.speculative,
         prompt_decodes=server.prompt_decodes(timings.prompt_n),
     )
+    if said is not None and said.unread is not None:
+        server.could_not_read(said.unread)
     return Round(
         status="ok",
         seed=request.seed,
@@ -90,6 +93,7 @@ def measure(
         n_decode=counts.n_decode,
         stop=result.stop_type,
         by_type=counts.by_type,
+        telemetry=telemetry(timings, counts, said, wall_s=wall_s, speculative=server.speculative),
     )
 
 

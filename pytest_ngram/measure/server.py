@@ -106,6 +106,10 @@ class Server:
             build = engine.label or " ".join(filter(None, (engine.package, engine.version))) or engine.kind
             self._kind.warn_once(f"not offered by this build ({build}): {lacking}")
 
+    def could_not_read(self, error: EngineError) -> None:
+        """Say, once for each cause, that a line of the log cannot be read, and what is null for it."""
+        self._kind.warn_once(f"{error.cause}; what comes from the log is null: {'; '.join(error.checked)}")
+
     def metrics(self) -> dict[str, float]:
         """Return `/metrics`; nothing where the build has none. Raises `EngineError`."""
         return self.client.metrics() if self.capabilities.get("metrics", True) else {}

@@ -2,6 +2,7 @@
 
 from pytest_ngram.record.codec import from_builtins, from_json, run_from_builtins, to_builtins, to_json
 from pytest_ngram.record.packing import pack_tokens, unpack_tokens
+from pytest_ngram.record.telemetry import Cost, StepTime, Telemetry
 from pytest_ngram.record.types import (
     SCHEMA,
     Cell,
@@ -26,6 +27,7 @@ from pytest_ngram.record.types import (
 __all__ = [
     "SCHEMA",
     "Cell",
+    "Cost",
     "Engine",
     "Host",
     "Memory",
@@ -40,7 +42,9 @@ __all__ = [
     "Server",
     "ServerStart",
     "Status",
+    "StepTime",
     "Table",
+    "Telemetry",
     "TypeDrafts",
     "from_builtins",
     "from_json",

@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from pytest_ngram.record.telemetry import Telemetry
+
 SCHEMA = 1
 
 Status = Literal["ok", "crash", "hang", "oom", "refused", "inert", "error"]
@@ -76,7 +78,8 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `steps` counts decodes of the target after the prompt (plain + verify + replay), `verify_steps` those
     with a draft. `n_decode` is the server's own count of decodes, the prompt's included. `by_type` goes
     by the names of `--spec-type`: the types' `drafted` add up to the round's, their `drafts` to
-    `verify_steps`. It is null where no log tells, and absent from records written before it was known.
+    `verify_steps`. It is null where no log tells, and absent from records written before it was known, as
+    `telemetry` is.
     """
 
     status: Status
@@ -97,6 +100,7 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_decode: int | None
     stop: str | None
     by_type: dict[str, TypeDrafts] | None = None
+    telemetry: Telemetry | None = None
 
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,167 @@
+"""The step trace of recorded logs of four builds: its counts, its times, and what cannot be read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pytest_ngram.engine import decodes, log_reader
+from pytest_ngram.engine.client import Timings
+from pytest_ngram.errors import EngineError
+from pytest_ngram.measure.accounting import account
+from pytest_ngram.measure.telemetry import telemetry
+from pytest_ngram.measure.trace import RequestLogs, Said
+from pytest_ngram.record import Telemetry, unpack_tokens
+
+LOGS = Path(__file__).parents[3] / "fixtures" / "logs"
+RUNS = sorted(path.stem for path in LOGS.glob("*.log"))
+
+
+def lines_of(name: str) -> list[str]:
+    return (LOGS / f"{name}.log").read_text(encoding="utf-8").splitlines(keepends=True)
+
+
+def told(name: str, lines: list[str], tmp_path: Path) -> list[tuple[Telemetry, dict[str, Any]]]:
+    """What is recorded of each request, the log being read in step with them as a run does."""
+    wanted = json.loads((LOGS / f"{name}.json").read_bytes())["requests"]
+    ends = [i + 1 for i, line in enumerate(lines) if "stop processing" in line]
+    log = tmp_path / "server.log"
+    log.write_text("")
+    logs = RequestLogs(log)
+    found = []
+    for want, begin, end in zip(wanted, [0, *ends], ends, strict=False):
+        with log.open("a") as file:
+            file.writelines(lines[begin:end])
+        found.append((_telemetry(want, logs.take(), speculative="none" not in name), want))
+    return found
+
+
+def _telemetry(want: dict[str, Any], said: Said | None, *, speculative: bool) -> Telemetry:
+    timings = Timings(**want["timings"])
+    counts = account(
+        timings,
+        want["metrics"],
+        said.request if said else None,
+        said.by_type if said else None,
+        speculative=speculative,
+        prompt_decodes=decodes.prompt_decodes(timings.prompt_n, checkpoints=True),
+    )
+    return telemetry(timings, counts, said, wall_s=want["wall_s"], speculative=speculative)
+
+
+def test_three_builds_at_least_are_recorded() -> None:
+    """Each of them with the baseline, MTP, an n-gram type with replays, and a stack."""
+    builds = {name.partition("-")[0] for name in RUNS}
+    assert len(builds) >= 3
+    assert len(RUNS) == 4 * len(builds)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_trace_agrees_with_the_counts(name: str) -> None:
+    """Drafted tokens and verify steps by the trace are those of `timings` and, where it counts, `/metrics`."""
+    wanted = json.loads((LOGS / f"{name}.json").read_bytes())["requests"]
+    logs = log_reader.requests(lines_of(name))
+    assert len(logs) == len(wanted) == 2
+    for log, want in zip(logs, wanted, strict=True):
+        assert log.drafted == (want["timings"]["draft_n"] or 0)
+        verify = want["metrics"].get("llamacpp:spec_decode_num_drafts_total")
+        assert verify is None or log.verify_steps == verify
+        assert all(step.at_ms is not None for step in log.steps)
+        stamps = [step.at_ms or 0 for step in log.steps]
+        assert stamps == sorted(stamps)
+
+
+@pytest.mark.parametrize("name", RUNS)
+def test_costs_add_up(name: str, tmp_path: Path) -> None:
+    """Draft, verify, replay and plain make the server's own generation time within 2 %; by two clocks."""
+    for one, want in told(name, lines_of(name), tmp_path):
+        timings = want["timings"]
+        per_token = timings["predicted_ms"] / (timings["predicted_n"] - 1)
+        cost = one.cost
+        assert cost is not None
+        assert abs(cost.rest_ms) <= 0.02 * per_token
+        assert cost.unexplained is None
+        parts = (cost.draft_ms, cost.verify_ms, cost.replay_ms, cost.plain_ms)
+        assert sum(parts) + cost.rest_ms == pytest.approx(per_token)
+        assert all(part >= 0 for part in parts)
+        assert (cost.verify_ms > 0) == ("none" not in name)
+        assert (cost.replay_ms > 0) == (name.endswith(("simple", "stack")))
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name.endswith("mtp3")])
+def test_every_mtp_step_is_timed(name: str, tmp_path: Path) -> None:
+    """MTP drafts at every step but the last, so all verify steps stand alone in their gaps."""
+    for one, _want in told(name, lines_of(name), tmp_path):
+        assert one.coverage is not None
+        assert one.coverage > 0.95
+        verify = {w: time for w, time in (one.step_ms_by_width or {}).items() if w != "1"}
+        packed = unpack_tokens(one.steps or "")
+        assert sum(time.n for time in verify.values()) == len(packed) // 4
+        assert verify["4"].mean_ms >= (verify["4"].median_ms or 0) * 0.5
+        assert one.mean_accepted_length is not None
+        assert one.tokens_per_step is not None
+        assert one.mean_accepted_length > 1
+
+
+def test_none_has_one_token_a_step(tmp_path: Path) -> None:
+    """The baseline covers nothing, has no mean accepted length, and all of its steps are plain."""
+    for one, want in told("b11549-none", lines_of("b11549-none"), tmp_path):
+        assert (one.coverage, one.tokens_per_step, one.mean_accepted_length) == (0, 1, None)
+        assert one.step_ms_by_width is not None
+        assert one.step_ms_by_width["1"].n == want["timings"]["predicted_n"] - 1
+
+
+CHANGED = [
+    ("accepted  ", "accepted: "),
+    ("draft tokens", "draft tokens of one step"),
+    ("draft acceptance = ", "draft acceptance is "),
+    ("        eval time = ", "        eval time: "),
+    ("#calls(b,g,a) = ", "#calls = "),
+    ("acc per pos = (", "acc per pos: ("),
+    ("0.00.", "00:00:00."),
+]
+
+
+@pytest.mark.parametrize(("was", "now"), CHANGED)
+def test_a_line_in_another_form_is_an_error_that_names_it(was: str, now: str) -> None:
+    """A known kind of line written otherwise raises, with the line; it never counts as nothing."""
+    lines = [line.replace(was, now) for line in lines_of("b11549-mtp3")]
+    (first,) = [line for line, old in zip(lines, lines_of("b11549-mtp3"), strict=True) if line != old][:1]
+    with pytest.raises(EngineError) as raised:
+        log_reader.requests(lines)
+    named = " ".join(raised.value.checked)
+    assert named.startswith("line: ")
+    assert now.strip() in named
+    assert raised.value.outcome == "refused"
+    assert first  # something was changed
+
+
+def test_the_record_says_which_line_is_not_read(tmp_path: Path) -> None:
+    """A cell on such a build keeps its speed; its telemetry is null and names the line."""
+    lines = [line.replace("accepted  ", "accepted: ") for line in lines_of("b11549-mtp3")]
+    for one, _want in told("b11549-mtp3", lines, tmp_path):
+        assert one.unread is not None
+        assert "accepted: " in one.unread
+        assert (one.cost, one.step_ms_by_width, one.steps) == (None, None, None)
+
+
+def test_lines_that_nobody_knows_are_missed(tmp_path: Path) -> None:
+    """Trace lines renamed past recognition leave fewer steps than were counted: said, not taken for none."""
+    lines = [line.replace("draft tokens", "guesses") for line in lines_of("b11549-mtp3")]
+    for one, _want in told("b11549-mtp3", lines, tmp_path):
+        assert one.unread is not None
+        assert "not whole" in one.unread
+        assert one.cost is None
+
+
+def test_a_log_without_time_stamps_is_said(tmp_path: Path) -> None:
+    """`--no-log-timestamps` leaves the counts and takes the times, with the reason."""
+    lines = [line[line.index(" ") + 1 :] for line in lines_of("b11549-mtp3")]
+    for one, _want in told("b11549-mtp3", lines, tmp_path):
+        assert one.unread is not None
+        assert "no time stamps" in one.unread
+        assert one.coverage is not None
+        assert one.cost is None
