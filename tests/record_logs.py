@@ -66,7 +66,8 @@ def recorded(
         config_flags=flags.split(),
     )
     if program is not None:
-        server: Any = binary.start(argv, program=program, log_path=log_path, cache_dir=model.parent, trace=True)
+        cache_dir = model.parent
+        server: Any = binary.start(argv, program=program, log_path=log_path, cache_dir=cache_dir, trace=True)
     else:
         server = process.start(argv, log_path=log_path, trace=True)
     run = []

@@ -244,7 +244,9 @@ def requests(lines: Iterable[str]) -> list[RequestLog]:
 
 def _speaks(line: str) -> bool:
     """Whether the line is of a kind that is read here; a request's other lines make no entry."""
-    return bool(_BEGINS.search(line) or _TRACE.search(line) or _TIMING.search(line) or _ACCEPTANCE.search(line))
+    return bool(
+        _BEGINS.search(line) or _TRACE.search(line) or _TIMING.search(line) or _ACCEPTANCE.search(line)
+    )
 
 
 def _take(log: RequestLog, line: str, *, of_task: bool) -> None:

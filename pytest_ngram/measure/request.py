@@ -64,13 +64,14 @@ def measure(
     _look(server, result, delta, said)
     _check_answer(request, result)
     timings = result.timings
+    prompt_decodes = server.prompt_decodes(timings.prompt_n)
     counts = account(
         timings,
         delta,
         said.request if said is not None else None,
         said.by_type if said is not None else None,
         speculative=server.speculative,
-        prompt_decodes=server.prompt_decodes(timings.prompt_n),
+        prompt_decodes=prompt_decodes,
     )
     if said is not None and said.unread is not None:
         server.could_not_read(said.unread)
@@ -93,7 +94,14 @@ def measure(
         n_decode=counts.n_decode,
         stop=result.stop_type,
         by_type=counts.by_type,
-        telemetry=telemetry(timings, counts, said, wall_s=wall_s, speculative=server.speculative),
+        telemetry=telemetry(
+            timings,
+            counts,
+            said,
+            wall_s=wall_s,
+            speculative=server.speculative,
+            prompt_decodes=prompt_decodes,
+        ),
     )
 
 

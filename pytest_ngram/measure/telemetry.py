@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from msgspec import structs
 
@@ -16,7 +17,13 @@ from pytest_ngram.verdict.steps import Mark, steps_of
 
 
 def telemetry(
-    timings: Timings, counts: Account, said: Said | None, *, wall_s: float, speculative: bool
+    timings: Timings,
+    counts: Account,
+    said: Said | None,
+    *,
+    wall_s: float,
+    speculative: bool,
+    prompt_decodes: int,
 ) -> Telemetry:
     """Return what the step trace tells of a request; what it does not tell is None.
 
@@ -26,6 +33,8 @@ def telemetry(
         said: what the log says of it, None where there is no log.
         wall_s: the client's own clock, from the request to the answer.
         speculative: whether the config drafts at all; where it does not, no trace line is wanted.
+        prompt_decodes: how many of `n_decode` are the prompt's. The rest are steps, and those without a line
+            are plain; a build that does not count decodes leaves the steps by tokens.
     """
     told = _shares(timings, counts)
     told = structs.replace(told, server_share=(timings.prompt_ms + timings.predicted_ms) / 1000 / wall_s)
@@ -34,6 +43,8 @@ def telemetry(
     if said.request is None:
         error = said.unread
         return structs.replace(told, unread=f"{error.cause}; {'; '.join(error.checked)}" if error else None)
+    if counts.n_decode is not None:
+        counts = replace(counts, steps=counts.n_decode - prompt_decodes)
     return _timed(told, timings, counts, said.request, said.draft_ms if speculative else {})
 
 
@@ -70,6 +81,8 @@ def _timed(
     if counts.steps is None or counts.verify_steps is None or counts.replays is None or draft_ms is None:
         return told
     plain_n = counts.steps - counts.verify_steps - counts.replays
+    if plain_n < 0:
+        return structs.replace(told, unread=f"{counts.steps} steps were counted, the trace has more")
     steps = steps_of(marks, log.closed_ms - begin_ms, plain_n)
     drafting = Drafting(draft_ms)
     return structs.replace(

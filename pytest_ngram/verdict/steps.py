@@ -18,9 +18,10 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 # what a further token of a verify step may cost, of a plain step: where the fit begins
-_RATIOS = (0.02, 0.15, 0.4, 0.9)
+_RATIOS = (0.02, 0.1, 0.25, 0.5, 1.0, 2.0)
 _ROUNDS = 30
 _LEAST = 0.8  # no verify step is taken for much shorter than a plain one
+_MOST = 2.0  # and none for more than so many plain steps for each of its tokens
 UNCLEAR = 0.2  # a fit that is off by more than this part of a plain step (root mean square) tells little
 
 
@@ -86,8 +87,7 @@ def steps_of(marks: Sequence[Mark], end_ms: float, plain_n: int) -> Steps:
         Verify(gap.width, gap.ms - n * fit.plain_ms, n == 0)
         for gap, n in zip(gaps, fit.counts[:-1], strict=True)
     )
-    steps_ms = end_ms if fit.counts[-1] else marks[-1].at_ms
-    plain_ms = steps_ms - sum(replays) - sum(step.ms for step in verify) if plain_n else 0.0
+    plain_ms = end_ms - sum(replays) - sum(step.ms for step in verify) if plain_n else 0.0
     return Steps(verify, tuple(replays), plain_n, plain_ms, fit.residual)
 
 
@@ -111,13 +111,15 @@ def _fit(gaps: Sequence[_Gap], plain_n: int) -> _Fit:
 def _fitted_from(gaps: Sequence[_Gap], plain_n: int, ratio: float) -> _Fit:
     """Give the gaps their plain steps, take the times from that, and again until nothing changes."""
     costs = {gap.width: 1 + ratio * (gap.width - 1) if gap.width else 0.0 for gap in gaps}
-    plain_ms = sum(gap.ms for gap in gaps) / (plain_n + sum(costs[gap.width] for gap in gaps))
+    all_ms = sum(gap.ms for gap in gaps)
+    plain_ms = all_ms / (plain_n + sum(costs[gap.width] for gap in gaps))
+    least_ms = all_ms / (plain_n + _MOST * sum(gap.width for gap in gaps))
     fit = _Fit((), plain_ms, {width: cost * plain_ms for width, cost in costs.items()})
     for _ in range(_ROUNDS):
         counts = _shared_out(gaps, plain_n, fit)
         if counts == fit.counts:
             break
-        fit = _timed(gaps, counts, fit.plain_ms)
+        fit = _timed(gaps, counts, fit.plain_ms, least_ms)
     off = [gap.ms - fit.verify_ms[gap.width] - n * fit.plain_ms for gap, n in _pairs(gaps, fit)]
     return replace(fit, residual=fmean(ms * ms for ms in off) ** 0.5 / fit.plain_ms)
 
@@ -145,7 +147,7 @@ def _shared_out(gaps: Sequence[_Gap], plain_n: int, fit: _Fit) -> tuple[int, ...
     return tuple(counts)
 
 
-def _timed(gaps: Sequence[_Gap], counts: tuple[int, ...], plain_ms: float) -> _Fit:
+def _timed(gaps: Sequence[_Gap], counts: tuple[int, ...], plain_ms: float, least_ms: float) -> _Fit:
     """Least squares: gap = count × plain + verify of its width; `plain_ms` stays where nothing tells it."""
     groups: dict[int, list[tuple[float, int]]] = defaultdict(list)
     for gap, n in zip(gaps, counts, strict=True):
@@ -155,8 +157,8 @@ def _timed(gaps: Sequence[_Gap], counts: tuple[int, ...], plain_ms: float) -> _F
         mean_ms, mean_n = (fmean(ms for ms, _ in own), fmean(n for _, n in own)) if width else (0.0, 0.0)
         above += sum((ms - mean_ms) * (n - mean_n) for ms, n in own)
         below += sum((n - mean_n) ** 2 for _, n in own)
-    if below and above > 0:
-        plain_ms = above / below
+    if below:
+        plain_ms = max(above / below, least_ms)
     verify = {
         width: max(fmean(ms - n * plain_ms for ms, n in own), _LEAST * plain_ms) if width else 0.0
         for width, own in groups.items()

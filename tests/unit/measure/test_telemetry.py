@@ -41,15 +41,23 @@ def told(name: str, lines: list[str], tmp_path: Path) -> list[tuple[Telemetry, d
 
 def _telemetry(want: dict[str, Any], said: Said | None, *, speculative: bool) -> Telemetry:
     timings = Timings(**want["timings"])
+    prompt_decodes = decodes.prompt_decodes(timings.prompt_n, checkpoints=True)
     counts = account(
         timings,
         want["metrics"],
         said.request if said else None,
         said.by_type if said else None,
         speculative=speculative,
-        prompt_decodes=decodes.prompt_decodes(timings.prompt_n, checkpoints=True),
+        prompt_decodes=prompt_decodes,
     )
-    return telemetry(timings, counts, said, wall_s=want["wall_s"], speculative=speculative)
+    return telemetry(
+        timings,
+        counts,
+        said,
+        wall_s=want["wall_s"],
+        speculative=speculative,
+        prompt_decodes=prompt_decodes,
+    )
 
 
 def test_three_builds_at_least_are_recorded() -> None:
@@ -61,7 +69,7 @@ def test_three_builds_at_least_are_recorded() -> None:
 
 @pytest.mark.parametrize("name", RUNS)
 def test_trace_agrees_with_the_counts(name: str) -> None:
-    """Drafted tokens and verify steps by the trace are those of `timings` and, where it counts, `/metrics`."""
+    """Drafted tokens and verify steps by the trace are those of `timings` and of `/metrics`, if counted."""
     wanted = json.loads((LOGS / f"{name}.json").read_bytes())["requests"]
     logs = log_reader.requests(lines_of(name))
     assert len(logs) == len(wanted) == 2
