@@ -1,4 +1,4 @@
-"""`pytest-ngram`: prepares a repository, and looks at tables and models."""
+"""`pytest-ngram`: prepares a repository, looks at tables and models, measures a cost curve."""
 
 from __future__ import annotations
 
@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     gates.add_argument("old", type=Path, help="written by pytest gates --gates-report on the one build")
     gates.add_argument("new", type=Path, help="the same of the other")
     gates.set_defaults(run=_gates_diff)
+    _add_curve(commands)
     model = commands.add_parser("model-info", help="describe a GGUF: layers, experts, MTP block, vocabulary")
     model.add_argument("model", type=Path, help="a GGUF file")
     model.set_defaults(run=_model_info)
@@ -81,6 +82,58 @@ def _add_init(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     init.add_argument("--no-ci", dest="ci", action="store_false", help="write no workflow")
     init.add_argument("--force", action="store_true", help="replace files that exist")
     init.set_defaults(run=_init)
+
+
+def _add_curve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    curve = commands.add_parser(
+        "curve",
+        help="measure what a decode of w tokens costs on this host, and the acceptance a draft needs",
+        description="Measures T(w)/T(1), what a decode of w tokens costs, of a plain step, and says from "
+        "which acceptance on a draft of n tokens pays. Starts servers of its own, whose requests are in no result.",
+    )
+    curve.add_argument("model", metavar="MODEL", help="a model of the matrix, with its flags there")
+    curve.add_argument("--matrix", metavar="FILE", type=_path, default=Path("bench/matrix.yaml"))
+    curve.add_argument("--llama-server", metavar="BINARY", help="as of `pytest bench` (default: embedded)")
+    curve.add_argument(
+        "--from",
+        dest="runs",
+        metavar="RUN.json",
+        type=_path,
+        action="append",
+        default=[],
+        help="take what a saved run has seen; only the widths that it lacks are measured",
+    )
+    curve.add_argument("--only-from", action="store_true", help="measure nothing")
+    curve.add_argument("--blocks", type=_count, default=3, help="rounds through all servers (default: 3)")
+    curve.add_argument("--repeats", type=_count, default=4, help="requests of each kind in one (default: 4)")
+    curve.add_argument("--out", metavar="FILE", type=_path, help="write the curve as JSON")
+    curve.add_argument("--cache-dir", metavar="DIR", type=_path, help="as --ngram-cache-dir of pytest")
+    curve.set_defaults(run=_curve)
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError("a whole number from 1 on")
+    return int(text)
+
+
+def _curve(arguments: argparse.Namespace) -> list[str]:
+    from pytest_ngram.curves import Asked, curve_lines_of
+
+    return curve_lines_of(
+        Asked(
+            model=arguments.model,
+            matrix=arguments.matrix,
+            llama_server=arguments.llama_server,
+            runs=tuple(arguments.runs),
+            measures=not arguments.only_from,
+            blocks=arguments.blocks,
+            repeats=arguments.repeats,
+            out=arguments.out,
+            cache=arguments.cache_dir,
+        ),
+        tell=lambda text: print(text, file=sys.stderr),
+    )
 
 
 def _named(text: str) -> str:

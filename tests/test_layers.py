@@ -20,7 +20,7 @@ ROWS = [
     ["table.build"],
     ["evidence", "report"],
     ["options"],
-    ["session", "init"],
+    ["session", "init", "curves"],
     ["pytest_fixtures", "cli"],
     ["plugin"],
 ]

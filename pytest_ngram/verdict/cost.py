@@ -48,12 +48,12 @@ def step_times(steps: Steps, drafting: Drafting) -> dict[str, StepTime]:
     """Return the time of plain steps (width 1) and of verify steps by width, without the drafting.
 
     Only verify steps that had their gap to themselves are in it: of the others a part was taken off that is
-    only known on average.
+    only known on average. None is where the fit cannot tell which those are.
     """
     shares, plain_share = drafting.shares(steps)
     alone: dict[int, list[float]] = defaultdict(list)
     for step, share in zip(steps.verify, shares, strict=True):
-        if step.alone:
+        if step.alone and steps.residual <= UNCLEAR:
             alone[step.width].append(step.ms - share)
     found = {}
     if steps.plain_n:
@@ -97,7 +97,7 @@ def split(steps: Steps, drafting: Drafting, generation_ms: float, tokens: int) -
 
 def _plain_from(steps: Steps, lesser: float) -> Literal["alone", "gaps", "unclear"]:
     """How sure the split is; where the lesser of the two kinds is next to nothing, so is the doubt."""
-    if not steps.plain_n or not steps.verify:
+    if not steps.verify or steps.residual == 0:
         return "alone"
     return "gaps" if steps.residual <= UNCLEAR or lesser <= UNEXPLAINED else "unclear"
 

@@ -12,14 +12,16 @@ hold 1, 0 and 2 plain steps and the tail 1: 15, 10, 20 and 5 ms, off by 2, 0, 0 
 from __future__ import annotations
 
 import heapq
-from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+import numpy as np
+
 # what a further token of a verify step may cost, of a plain step: where the fit begins
 _RATIOS = (0.02, 0.1, 0.25, 0.5, 1.0, 2.0)
 _ROUNDS = 30
+_TAIL = 0.2  # of the shortest gap: a tail that is longer holds a plain step
 _LEAST = 0.8  # no verify step is taken for much shorter than a plain one
 _MOST = 2.0  # and none for more than so many plain steps for each of its tokens
 UNCLEAR = 0.2  # a fit that is off by more than this part of a plain step (root mean square) tells little
@@ -46,7 +48,10 @@ class Verify:
 
 @dataclass(frozen=True)
 class Steps:
-    """The steps of one request, drafting included. `residual` is of the fit; 0 where nothing was fitted."""
+    """The steps of one request, drafting included. `residual` is of the fit; 0 where nothing was fitted.
+
+    Nothing is where there are no plain steps, or one alone that nothing else but the tail can hold.
+    """
 
     verify: tuple[Verify, ...]
     replay_ms: tuple[float, ...]
@@ -93,34 +98,47 @@ def steps_of(marks: Sequence[Mark], end_ms: float, plain_n: int) -> Steps:
 
 @dataclass(frozen=True)
 class _Fit:
-    """Plain steps of `plain_ms`, `counts` of them in each gap, and verify steps by width."""
+    """Plain steps of `plain_ms`, `counts` of them in each gap; a verify step is `first_ms + w × token_ms`.
+
+    One line for all widths, since few steps have each: a cost of its own for each width would fit anything.
+    """
 
     counts: tuple[int, ...]
     plain_ms: float
-    verify_ms: dict[int, float]
+    first_ms: float
+    token_ms: float
     residual: float = 0.0
+
+    def verify_ms(self, gap: _Gap) -> float:
+        return self.first_ms + gap.width * self.token_ms if gap.width else 0.0
 
 
 def _fit(gaps: Sequence[_Gap], plain_n: int) -> _Fit:
     """The best of a few fits, each from another idea of what a verify step costs."""
     if plain_n == 0:
-        return _Fit((0,) * len(gaps), 0.0, {})
+        return _Fit((0,) * len(gaps), 0.0, 0.0, 0.0)
+    if plain_n == 1 and _holds_a_step(gaps):
+        return _Fit((*(0,) * (len(gaps) - 1), 1), gaps[-1].ms, 0.0, 0.0)
     return min((_fitted_from(gaps, plain_n, ratio) for ratio in _RATIOS), key=lambda fit: fit.residual)
+
+
+def _holds_a_step(gaps: Sequence[_Gap]) -> bool:
+    """Whether the tail is long enough for a step; without one it is the writing of a line."""
+    return gaps[-1].ms > _TAIL * min(gap.ms for gap in gaps[:-1])
 
 
 def _fitted_from(gaps: Sequence[_Gap], plain_n: int, ratio: float) -> _Fit:
     """Give the gaps their plain steps, take the times from that, and again until nothing changes."""
-    costs = {gap.width: 1 + ratio * (gap.width - 1) if gap.width else 0.0 for gap in gaps}
     all_ms = sum(gap.ms for gap in gaps)
-    plain_ms = all_ms / (plain_n + sum(costs[gap.width] for gap in gaps))
+    plain_ms = all_ms / (plain_n + sum(1 + ratio * (gap.width - 1) for gap in gaps if gap.width))
     least_ms = all_ms / (plain_n + _MOST * sum(gap.width for gap in gaps))
-    fit = _Fit((), plain_ms, {width: cost * plain_ms for width, cost in costs.items()})
+    fit = _Fit((), plain_ms, plain_ms * (1 - ratio), plain_ms * ratio)
     for _ in range(_ROUNDS):
         counts = _shared_out(gaps, plain_n, fit)
         if counts == fit.counts:
             break
-        fit = _timed(gaps, counts, fit.plain_ms, least_ms)
-    off = [gap.ms - fit.verify_ms[gap.width] - n * fit.plain_ms for gap, n in _pairs(gaps, fit)]
+        fit = _timed(gaps, counts, max(fit.plain_ms, least_ms), least_ms)
+    off = [gap.ms - fit.verify_ms(gap) - n * fit.plain_ms for gap, n in _pairs(gaps, fit)]
     return replace(fit, residual=fmean(ms * ms for ms in off) ** 0.5 / fit.plain_ms)
 
 
@@ -130,37 +148,34 @@ def _pairs(gaps: Sequence[_Gap], fit: _Fit) -> Iterable[tuple[_Gap, int]]:
 
 def _shared_out(gaps: Sequence[_Gap], plain_n: int, fit: _Fit) -> tuple[int, ...]:
     """Round each gap to whole plain steps, then move where that costs the least until they add up."""
-    wanted = [(gap.ms - fit.verify_ms[gap.width]) / fit.plain_ms for gap in gaps]
-    counts = [max(0, round(number)) for number in wanted]
+    wanted = [(gap.ms - fit.verify_ms(gap)) / fit.plain_ms for gap in gaps]
+    least = [0] * (len(gaps) - 1) + [int(_holds_a_step(gaps))]
+    counts = [max(low, round(number)) for low, number in zip(least, wanted, strict=True)]
     by = 1 if sum(counts) < plain_n else -1
 
     def price(i: int) -> float:
         return abs(wanted[i] - counts[i] - by) - abs(wanted[i] - counts[i])
 
-    heap = [(price(i), i) for i in range(len(gaps)) if counts[i] + by >= 0]
+    heap = [(price(i), i) for i in range(len(gaps)) if counts[i] + by >= least[i]]
     heapq.heapify(heap)
     for _ in range(abs(plain_n - sum(counts))):
         _price, i = heapq.heappop(heap)
         counts[i] += by
-        if counts[i] + by >= 0:
+        if counts[i] + by >= least[i]:
             heapq.heappush(heap, (price(i), i))
     return tuple(counts)
 
 
 def _timed(gaps: Sequence[_Gap], counts: tuple[int, ...], plain_ms: float, least_ms: float) -> _Fit:
-    """Least squares: gap = count × plain + verify of its width; `plain_ms` stays where nothing tells it."""
-    groups: dict[int, list[tuple[float, int]]] = defaultdict(list)
-    for gap, n in zip(gaps, counts, strict=True):
-        groups[gap.width].append((gap.ms, n))
-    above = below = 0.0
-    for width, own in groups.items():
-        mean_ms, mean_n = (fmean(ms for ms, _ in own), fmean(n for _, n in own)) if width else (0.0, 0.0)
-        above += sum((ms - mean_ms) * (n - mean_n) for ms, n in own)
-        below += sum((n - mean_n) ** 2 for _, n in own)
-    if below:
-        plain_ms = max(above / below, least_ms)
-    verify = {
-        width: max(fmean(ms - n * plain_ms for ms, n in own), _LEAST * plain_ms) if width else 0.0
-        for width, own in groups.items()
-    }
-    return _Fit(counts, plain_ms, verify)
+    """Least squares: gap = count × plain + verify; within bounds, what is out of them is set to its bound."""
+    rows = np.array([(n, gap.width > 0, gap.width) for gap, n in zip(gaps, counts, strict=True)], float)
+    times = np.array([gap.ms for gap in gaps])
+    plain, first, token = np.linalg.lstsq(rows, times, rcond=None)[0]
+    if not any(counts) or plain < least_ms:
+        plain = plain_ms if not any(counts) else least_ms
+        first, token = np.linalg.lstsq(rows[:, 1:], times - rows[:, 0] * plain, rcond=None)[0]
+    if token < 0 or first + 2 * token < _LEAST * plain:
+        verify = rows[:, 1] > 0
+        mean_ms = float(np.mean((times - rows[:, 0] * plain)[verify]))
+        first, token = max(mean_ms, _LEAST * plain), 0.0
+    return _Fit(counts, float(plain), float(first), float(token))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from pytest_ngram.errors import EngineError
 from pytest_ngram.measure.accounting import account
 from pytest_ngram.measure.telemetry import telemetry
 from pytest_ngram.measure.trace import RequestLogs, Said
-from pytest_ngram.record import Telemetry, unpack_tokens
+from pytest_ngram.record import Cost, Telemetry, unpack_tokens
 
 LOGS = Path(__file__).parents[3] / "fixtures" / "logs"
 RUNS = sorted(path.stem for path in LOGS.glob("*.log"))
@@ -24,9 +26,16 @@ def lines_of(name: str) -> list[str]:
     return (LOGS / f"{name}.log").read_text(encoding="utf-8").splitlines(keepends=True)
 
 
-def told(name: str, lines: list[str], tmp_path: Path) -> list[tuple[Telemetry, dict[str, Any]]]:
+def wanted_of(name: str) -> list[dict[str, Any]]:
+    requests: list[dict[str, Any]] = json.loads((LOGS / f"{name}.json").read_bytes())["requests"]
+    return requests
+
+
+def told(
+    name: str, lines: list[str], tmp_path: Path, wanted: list[dict[str, Any]] | None = None
+) -> list[tuple[Telemetry, dict[str, Any]]]:
     """What is recorded of each request, the log being read in step with them as a run does."""
-    wanted = json.loads((LOGS / f"{name}.json").read_bytes())["requests"]
+    wanted = wanted or wanted_of(name)
     ends = [i + 1 for i, line in enumerate(lines) if "stop processing" in line]
     log = tmp_path / "server.log"
     log.write_text("")
@@ -70,7 +79,7 @@ def test_three_builds_at_least_are_recorded() -> None:
 @pytest.mark.parametrize("name", RUNS)
 def test_trace_agrees_with_the_counts(name: str) -> None:
     """Drafted tokens and verify steps by the trace are those of `timings` and of `/metrics`, if counted."""
-    wanted = json.loads((LOGS / f"{name}.json").read_bytes())["requests"]
+    wanted = wanted_of(name)
     logs = log_reader.requests(lines_of(name))
     assert len(logs) == len(wanted) == 2
     for log, want in zip(logs, wanted, strict=True):
@@ -173,3 +182,104 @@ def test_a_log_without_time_stamps_is_said(tmp_path: Path) -> None:
         assert "no time stamps" in one.unread
         assert one.coverage is not None
         assert one.cost is None
+
+
+# What happens inside a server cannot be slowed by 10 % from outside: a proxy sees whole answers. So the logs
+# of real servers are rewritten as a slower one would have written them, and so are the times of its answers.
+
+STAMP = re.compile(r"^(\d+)\.(\d\d)\.(\d{3})\.(\d{3}) ")
+DURATION = re.compile(r"(dur\(b,g,a\) = [\d.]+, )([\d.]+)")
+
+
+def slowed(
+    name: str, extra_ms: Callable[[float, float], float], *, drafting: bool
+) -> tuple[list[str], list[dict[str, Any]]]:
+    """Lengthen each verify step: the log and the answers of a server that is slower there.
+
+    Args:
+        name: a recorded run.
+        extra_ms: time of the step and of its drafting → what is added.
+        drafting: whether the types' own time says so, too.
+    """
+    wanted = wanted_of(name)
+    statistics = [log_reader.statistics(line) for line in lines_of(name)]
+    draft_ms = [0.0, *(each.dur_ms[1] for each in statistics if each is not None and each.dur_ms)]
+    lines, late_ms, added, begun, before, is_replay = [], 0.0, [0.0, 0.0], 0, 0.0, False
+    verify = [log.verify_steps for log in log_reader.requests(lines_of(name))]
+    for line in lines_of(name):
+        at_ms = log_reader.stamp_ms(line) or 0.0
+        if "new prompt" in line:
+            begun += 1
+            before = at_ms + wanted[begun - 1]["timings"]["prompt_ms"]
+        step = log_reader.trace_step(line)
+        if step is not None and not is_replay:
+            draft = (draft_ms[begun] - draft_ms[begun - 1]) / verify[begun - 1]
+            more = extra_ms(at_ms - before - draft, draft)
+            late_ms, added[begun - 1] = late_ms + more, added[begun - 1] + more
+        if step is not None:
+            before, is_replay = at_ms, step.restored
+        total = sum(added) if drafting else 0.0
+        told_ms = DURATION.sub(lambda found, ms=total: f"{found[1]}{float(found[2]) + ms:.3f}", line)
+        lines.append(_moved(told_ms, late_ms))
+    for want, ms in zip(wanted, added, strict=True):
+        want["timings"]["predicted_ms"] += ms
+    return lines, wanted
+
+
+def _moved(line: str, by_ms: float) -> str:
+    us = round(((log_reader.stamp_ms(line) or 0.0) + by_ms) * 1000)
+    stamp = f"{us // 60_000_000}.{us // 1_000_000 % 60:02}.{us // 1000 % 1000:03}.{us % 1000:03} "
+    return STAMP.sub(stamp, line)
+
+
+def per_request(name: str, lines: list[str], tmp_path: Path, wanted: list[dict[str, Any]]) -> list[Cost]:
+    costs = [one.cost for one, _ in told(name, lines, tmp_path, wanted)]
+    return [cost for cost in costs if cost is not None]
+
+
+MTP = [name for name in RUNS if name.endswith("mtp3")]
+
+
+@pytest.mark.parametrize("name", MTP)
+def test_a_slower_verify_is_verify_cost(name: str, tmp_path: Path) -> None:
+    """Each verify step 10 % longer: verify costs 10 % more, and nothing else moves by 1 % of the whole."""
+    lines, wanted = slowed(name, lambda step_ms, draft_ms: 0.1 * step_ms, drafting=False)
+    was = per_request(name, lines_of(name), tmp_path, wanted_of(name))
+    now = per_request(name, lines, tmp_path, wanted)
+    assert len(was) == len(now) == 2
+    for before, after in zip(was, now, strict=True):
+        whole = before.draft_ms + before.verify_ms + before.replay_ms + before.plain_ms
+        assert after.verify_ms / before.verify_ms == pytest.approx(1.1, abs=0.005)
+        for kind in ("draft_ms", "replay_ms", "plain_ms", "rest_ms"):
+            moved = getattr(after, kind) - getattr(before, kind)
+            assert abs(moved) < 0.01 * whole, kind
+
+
+@pytest.mark.parametrize("name", [name for name in RUNS if name.endswith(("simple", "stack"))])
+def test_a_slower_verify_is_no_replay(name: str, tmp_path: Path) -> None:
+    """With replays and plain steps between, drafts and replays stay; the two left have what came on top."""
+    lines, wanted = slowed(name, lambda step_ms, draft_ms: 0.05, drafting=False)
+    was = per_request(name, lines_of(name), tmp_path, wanted_of(name))
+    now = per_request(name, lines, tmp_path, wanted)
+    verify = [log.verify_steps for log in log_reader.requests(lines)]
+    for before, after, want, n in zip(was, now, wanted, verify, strict=True):
+        tokens = want["timings"]["predicted_n"] - 1
+        assert after.replay_ms == pytest.approx(before.replay_ms, abs=0.001)
+        assert after.draft_ms == pytest.approx(before.draft_ms, abs=0.001)
+        steps_ms = after.verify_ms + after.plain_ms - before.verify_ms - before.plain_ms
+        assert steps_ms * tokens == pytest.approx(0.05 * n, abs=0.1)
+
+
+@pytest.mark.parametrize("name", MTP)
+def test_a_slower_drafter_is_draft_cost(name: str, tmp_path: Path) -> None:
+    """Each draft 10 % longer: drafting costs 10 % more, and nothing else moves by 1 % of the whole."""
+    lines, wanted = slowed(name, lambda step_ms, draft_ms: 0.1 * draft_ms, drafting=True)
+    was = per_request(name, lines_of(name), tmp_path, wanted_of(name))
+    now = per_request(name, lines, tmp_path, wanted)
+    assert len(was) == len(now) == 2
+    for before, after in zip(was, now, strict=True):
+        whole = before.draft_ms + before.verify_ms + before.replay_ms + before.plain_ms
+        assert after.draft_ms / before.draft_ms == pytest.approx(1.1, abs=0.005)
+        for kind in ("verify_ms", "replay_ms", "plain_ms", "rest_ms"):
+            moved = getattr(after, kind) - getattr(before, kind)
+            assert abs(moved) < 0.01 * whole, kind
