@@ -89,7 +89,8 @@ def _add_curve(commands: argparse._SubParsersAction[argparse.ArgumentParser]) ->
         "curve",
         help="measure what a decode of w tokens costs on this host, and the acceptance a draft needs",
         description="Measures T(w)/T(1), what a decode of w tokens costs, of a plain step, and says from "
-        "which acceptance on a draft of n tokens pays. Starts servers of its own, whose requests are in no result.",
+        "which acceptance on a draft of n tokens pays. Starts servers of its own, "
+        "whose requests are in no result.",
     )
     curve.add_argument("model", metavar="MODEL", help="a model of the matrix, with its flags there")
     curve.add_argument("--matrix", metavar="FILE", type=_path, default=Path("bench/matrix.yaml"))

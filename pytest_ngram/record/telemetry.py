@@ -25,8 +25,8 @@ class Cost(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `draft` is the types' own time (the log's `dur`), without the catch-up decode of MTP, which is part of
     `verify`. `rest` is what no step of the log accounts for; it may be below 0. `unexplained` says so where
     it is more than 2 % of the whole. `plain_from` tells how plain steps were told from the verify steps that
-    they share a gap with: `alone` (nothing to tell apart, or only the last step), `gaps` (by the lengths of the gaps), `unclear`
-    (by the gaps, which fit badly: plain and verify are right in sum only).
+    they share a gap with: `alone` (nothing to tell apart, or only the last step), `gaps` (by the lengths of
+    the gaps), `unclear` (by the gaps, which fit badly: plain and verify are right in sum only).
     """
 
     draft_ms: float

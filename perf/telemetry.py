@@ -1,0 +1,245 @@
+"""What the step trace is worth on this host, as figures of one run: sums, overhead, prediction.
+
+* sums: draft + verify + replay + plain of each request against the server's generation time, within 2 %
+* overhead: the same requests in turn on a server with the trace and on one without, at most 1 % of the
+  processor time
+* prediction: on the deep hand-built model the speed-up of mtp1 to mtp3 by curve × acceptance, within 5 % of
+  the measured one. The curve comes from a server of its own with other draft lengths.
+
+All servers of a part run side by side and are asked in turn, one request each, so that what else the host
+does falls on all alike; a figure is the median over the rounds of what was compared within a round.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from statistics import fmean, median
+
+from msgspec import structs
+
+from pytest_ngram.engine.client import CompletionRequest
+from pytest_ngram.engine.factory import Factory
+from pytest_ngram.engine.select import choose
+from pytest_ngram.matrix.plan import Start
+from pytest_ngram.matrix.spec import ConfigSpec
+from pytest_ngram.measure.models import Models
+from pytest_ngram.measure.request import measure
+from pytest_ngram.measure.server import Server
+from pytest_ngram.measure.servers import Servers
+from pytest_ngram.measure.sources import read_matrix, read_prompt_sets
+from pytest_ngram.options.settings import cache_folder
+from pytest_ngram.record import Round
+from pytest_ngram.verdict.curve import Drafted, Series, Timed, curve, predicted, timed
+from pytest_ngram.verdict.summary import seconds_per_token
+
+ROOT = Path(__file__).parent.parent
+MATRIX = ROOT / "bench" / "matrix.yaml"
+SUM_GOAL, OVERHEAD_GOAL, PREDICTION_GOAL = 0.02, 0.01, 0.05
+CURVE_MTP = 8  # n_max of the server that the curve comes from
+MTP = (1, 2, 3)
+BASELINE = "none"
+
+
+def main() -> int:
+    """Print every figure; the exit code is 1 if a goal is missed."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--rounds", type=int, default=12, help="through all servers (default: 12)")
+    parser.add_argument("--llama-server", help="a binary (default: the embedded engine)")
+    parts = {"sums": sums, "overhead": overhead, "prediction": prediction}
+    parser.add_argument("--parts", default=",".join(parts), help="of them (default: %(default)s)")
+    arguments = parser.parse_args()
+    met = [parts[part](arguments.llama_server, arguments.rounds) for part in arguments.parts.split(",")]
+    print("all met" if all(met) else f"{met.count(False)} of {len(met)} MISSED")
+    return 0 if all(met) else 1
+
+
+def sums(engine: str | None, rounds: int) -> bool:
+    """Print, for each model and config, how far the steps' sum is off the server's generation time."""
+    met = True
+    for model in ("tiny-moe", "deep-moe"):
+        configs = ["none", "mtp1", "mtp3", "ngram-simple", "mtp1+ngram-simple"]
+        with asked(engine, model, configs) as ask:
+            for config in configs:
+                found = [one for _ in range(rounds // 4 or 1) for one in ask(config)]
+                off = [_rest_of(one) for one in found]
+                worst = max(off)
+                met &= worst <= SUM_GOAL
+                parts = _parts(found)
+                told = f"worst of {len(off)} requests off by {worst:.2%}{_missed(worst <= SUM_GOAL)}"
+                print(f"sums: {model} {config}: {told}; {parts}")
+    return met
+
+
+def _rest_of(one: Round) -> float:
+    cost, seconds = one.telemetry.cost if one.telemetry else None, seconds_per_token(one)
+    return float("inf") if cost is None or seconds is None else abs(cost.rest_ms) / (seconds * 1000)
+
+
+def _parts(found: Sequence[Round]) -> str:
+    costs = [one.telemetry.cost for one in found if one.telemetry and one.telemetry.cost]
+    kinds = ("draft", "verify", "replay", "plain")
+    told = (f"{kind} {fmean(getattr(cost, f'{kind}_ms') for cost in costs):.3f}" for kind in kinds)
+    return f"ms per token: {', '.join(told)}" if costs else "no cost"
+
+
+def overhead(engine: str | None, rounds: int) -> bool:
+    """Print what MTP takes with the trace ÷ without, in processor time and in generation time.
+
+    Processor time is judged: it holds the writing of the log too, which another thread does, and what else
+    the host does falls on it little. The small model has a step, and so a line, every 0.3 ms: the worst case.
+    """
+    met = True
+    for model in ("tiny-moe", "deep-moe"):
+        with ExitStack() as stack:
+            sides = [Asker(engine, model, ["mtp1"], stack, trace=trace) for trace in (True, False)]
+            pairs = [_pair(sides if number % 2 else sides[::-1]) for number in range(2 * rounds)]
+        for what, goal in (("processor", OVERHEAD_GOAL), ("generation", None)):
+            low, middle, high = quartiles([pair[what] for pair in pairs])
+            is_met = goal is None or middle - 1 <= goal
+            met &= is_met
+            told = f"{middle - 1:+.2%} (middle half {low - 1:+.2%} to {high - 1:+.2%})"
+            wanted = "" if goal is None else f", goal {goal:.0%}{_missed(is_met)}"
+            print(f"overhead of the trace: {model} mtp1: {what} time {told} of {len(pairs)} pairs{wanted}")
+    return met
+
+
+def _pair(sides: Sequence[Asker]) -> dict[str, float]:
+    """With the trace ÷ without, of the same requests."""
+    took: dict[bool, dict[str, float]] = {}
+    for side in sides:
+        before_s = side.processor_s("mtp1")
+        found = side("mtp1")
+        took[side.trace] = {
+            "processor": side.processor_s("mtp1") - before_s,
+            "generation": sum(one.predicted_ms or 0 for one in found),
+        }
+    return {what: took[True][what] / took[False][what] for what in took[True]}
+
+
+def prediction(engine: str | None, rounds: int) -> bool:
+    """Print the predicted and the measured speed-up of MTP on the deep model."""
+    names = [BASELINE, *(f"mtp{n}" for n in MTP), "curve"]
+    steps: list[Timed] = []
+    drafted: list[Drafted] = []
+    speed: dict[str, list[float]] = defaultdict(list)
+    kept: dict[str, list[Round]] = defaultdict(list)
+    with asked(engine, "deep-moe", names) as ask:
+        for number in range(rounds):
+            took: dict[str, float] = {}
+            for name in names[number % 2 :] + names[: number % 2]:
+                found = ask(name)
+                kept[name] += found
+                if name in (BASELINE, "curve"):
+                    for one in found:
+                        more = timed(one, number, baseline=name == BASELINE)
+                        steps += more[0]
+                        drafted += more[1]
+                took[name] = sum(seconds_per_token(one) or 0.0 for one in found)
+            for name, seconds in took.items():
+                speed[name].append(took[BASELINE] / seconds)
+    found_curve = curve(steps, drafted)
+    series = found_curve.series.get("draft-mtp") if found_curve is not None else None
+    if series is None:
+        print("prediction: the curve has no step of draft-mtp: MISSED")
+        return False
+    print("curve: " + ", ".join(f"T({p.tokens})/T(1) {p.ratio:.2f}" for p in series.points), end="; ")
+    print(f"drafting a token costs {series.draft_ratio or 0:.3f}")
+    met = [_predicted(name, series, kept[name], speed[name]) for name in names if name.startswith("mtp")]
+    return all(met)
+
+
+def _predicted(name: str, series: Series, rounds: Sequence[Round], speed: Sequence[float]) -> bool:
+    verify: Counter[int] = Counter()
+    for one in rounds:
+        for width, time in ((one.telemetry and one.telemetry.step_ms_by_width) or {}).items():
+            verify[int(width)] += time.n
+    plain_n = verify.pop(1, 0)
+    foreseen = predicted(series, verify, plain_n, sum((one.predicted_n or 1) - 1 for one in rounds))
+    low, measured, high = quartiles(speed)
+    off = float("inf") if foreseen is None else foreseen / measured - 1
+    met = abs(off) <= PREDICTION_GOAL
+    rate = sum(one.accepted or 0 for one in rounds) / sum(one.drafted or 1 for one in rounds)
+    told = f"measured {measured:.3f} (middle half {low:.3f} to {high:.3f})"
+    print(
+        f"prediction: {name}: acceptance {rate:.3f}, foreseen {foreseen or 0:.3f}, {told}, "
+        f"off by {off:+.1%}, goal {PREDICTION_GOAL:.0%}{_missed(met)}"
+    )
+    return met
+
+
+class Asker:
+    """Servers of some configs, side by side; called with a config, it sends that one all of its requests."""
+
+    def __init__(
+        self, engine: str | None, model: str, configs: Sequence[str], stack: ExitStack, *, trace: bool = True
+    ) -> None:
+        matrix, _ = read_matrix(MATRIX)
+        of_curve = ConfigSpec(types=("draft-mtp",), flags=f"--spec-draft-n-max {CURVE_MTP}")
+        self._matrix = structs.replace(matrix, configs={**matrix.configs, "curve": of_curve})
+        prompts = read_prompt_sets(matrix, MATRIX.parent)["instrument"].prompts
+        self._texts = [prompt.messages[0].content for prompt in prompts]
+        self._n_predict = matrix.models[model].n_predict or 96
+        self.trace = trace
+        logs = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        cache = cache_folder()
+        factory = (Factory if trace else Untraced)(choose(engine), cache_dir=cache)
+        servers = Servers(self._matrix, Models(self._matrix, MATRIX.parent, cache), factory, logs=logs)
+        self._running: dict[str, Server] = {}
+        for position, config in enumerate(configs):
+            self._running[config] = servers.serve(Start(model, config, 0.0, 1, position), None)
+            stack.callback(self._running[config].stop)
+
+    def __call__(self, config: str) -> list[Round]:
+        """Return the rounds of a config's requests: one of each prompt, for the curve one of each length."""
+        server = self._running[config]
+        lengths = range(3, CURVE_MTP + 3) if config == "curve" else (self._n_predict,)
+        return [
+            measure(server, _request(server, text, length), hang_after_s=self._matrix.hang_after_s)
+            for text in self._texts
+            for length in lengths
+        ]
+
+    def processor_s(self, config: str) -> float:
+        """Return the processor time of all threads of a config's server, in seconds."""
+        times = Path(f"/proc/{self._running[config].engine.pid}/task").glob("*/schedstat")
+        return sum(int(path.read_text().split()[0]) for path in times) / 1e9
+
+
+@contextmanager
+def asked(engine: str | None, model: str, configs: Sequence[str]) -> Iterator[Asker]:
+    """Yield servers of some configs, and end them."""
+    with ExitStack() as stack:
+        yield Asker(engine, model, configs, stack)
+
+
+class Untraced(Factory):
+    """Starts servers without the trace, to compare with."""
+
+    def start(self, *args: object, **options: object) -> object:  # type: ignore[override]
+        """Start one as `Factory` does, but for the trace."""
+        return super().start(*args, **{**options, "trace": False})  # type: ignore[arg-type]
+
+
+def _request(server: Server, text: str, n_predict: int) -> CompletionRequest:
+    prompt = server.client.tokenize(text, parse_special=False, add_special=True)
+    return CompletionRequest(prompt=prompt, n_predict=n_predict, temperature=0.0, seed=1)
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """Return the lower quartile, the median and the upper quartile."""
+    ordered = sorted(values)
+    return ordered[len(ordered) // 4], median(ordered), ordered[(3 * len(ordered)) // 4]
+
+
+def _missed(met: bool) -> str:
+    return "" if met else ": MISSED"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
