@@ -259,3 +259,11 @@ def test_rounds_of_a_type_that_keeps_state_are_refused(good: str, kind: str) -> 
         with pytest.raises(MatrixError, match="keeps state between requests"):
             decode_matrix(good.replace("types: [draft-mtp]", f"rounds: 2, types: [{types}]"), "m.yaml")
     decode_matrix(good.replace("types: [draft-mtp]", "rounds: 2, types: [draft-mtp, ngram-simple]"), "m.yaml")
+
+
+@pytest.mark.parametrize("flag", ["--spec-synth-len 2", "--spec-synth-rates=0.5", "--spec_synth_len 2"])
+@pytest.mark.parametrize("was", ["--spec-draft-n-max 1", '"-c 512"'])
+def test_acceptance_by_dice_is_no_config(good: str, was: str, flag: str) -> None:
+    """Neither a config nor a model may hold it: no gate and no result can come from invented acceptance."""
+    with pytest.raises(MatrixError, match="accepted by dice"):
+        decode_matrix(good.replace(was, f'"{flag}"'), "m.yaml")
