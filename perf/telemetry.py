@@ -4,7 +4,10 @@
 * overhead: the same requests in turn on a server with the trace and on one without, at most 1 % of the
   processor time
 * prediction: on the deep hand-built model the speed-up of mtp1 to mtp3 by curve × acceptance, within 5 % of
-  the measured one. The curve comes from a server of its own with other draft lengths.
+  the measured one. The curve comes from servers of its own, on which every draft is refused.
+
+For the prediction, time in which a server could have run and had no core is taken off, and requests that
+waited so for more than a fifth of their time are left out: the servers have one thread of computing each.
 
 All servers of a part run side by side and are asked in turn, one request each, so that what else the host
 does falls on all alike; a figure is the median over the rounds of what was compared within a round.
@@ -18,6 +21,7 @@ import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from statistics import fmean, median
 
@@ -41,7 +45,8 @@ from pytest_ngram.verdict.summary import seconds_per_token
 ROOT = Path(__file__).parent.parent
 MATRIX = ROOT / "bench" / "matrix.yaml"
 SUM_GOAL, OVERHEAD_GOAL, PREDICTION_GOAL = 0.02, 0.01, 0.05
-CURVE_MTP = 8  # n_max of the server that the curve comes from
+LEAST_RUN = 0.8  # of the time in which a server could run
+CURVE_STEPS = 20  # in a request of a server of the curve
 MTP = (1, 2, 3)
 BASELINE = "none"
 
@@ -124,25 +129,29 @@ def _pair(sides: Sequence[Asker]) -> dict[str, float]:
 
 def prediction(engine: str | None, rounds: int) -> bool:
     """Print the predicted and the measured speed-up of MTP on the deep model."""
-    names = [BASELINE, *(f"mtp{n}" for n in MTP), "curve"]
+    names = [BASELINE, *(f"mtp{n}" for n in MTP), *(f"curve{n}" for n in MTP)]
     steps: list[Timed] = []
     drafted: list[Drafted] = []
-    speed: dict[str, list[float]] = defaultdict(list)
+    speed: dict[str, list[float]] = defaultdict(list)  # seconds per token of each request
     kept: dict[str, list[Round]] = defaultdict(list)
+    asked_n = left_n = 0
     with asked(engine, "deep-moe", names) as ask:
         for number in range(rounds):
-            took: dict[str, float] = {}
+            took: dict[str, list[float]] = defaultdict(list)
             for name in names[number % 2 :] + names[: number % 2]:
-                found = ask(name)
-                kept[name] += found
-                if name in (BASELINE, "curve"):
-                    for one in found:
-                        more = timed(one, number, baseline=name == BASELINE)
-                        steps += more[0]
-                        drafted += more[1]
-                took[name] = sum(seconds_per_token(one) or 0.0 for one in found)
+                for one, ran in ask.with_run_share(name):
+                    asked_n, left_n = asked_n + 1, left_n + (ran < LEAST_RUN)
+                    if ran < LEAST_RUN:
+                        continue
+                    kept[name].append(one)
+                    took[name].append((seconds_per_token(one) or 0.0) * ran)
+                    if not name.startswith("mtp"):
+                        more = timed(one, 0, baseline=name == BASELINE)
+                        steps += [replace(step, ms=step.ms * ran) for step in more[0] if _full(name, step)]
+                        drafted += [replace(each, ms=each.ms * ran) for each in more[1]]
             for name, seconds in took.items():
-                speed[name].append(took[BASELINE] / seconds)
+                speed[name] += seconds
+    print(f"prediction: {left_n} of {asked_n} requests waited too long for a core and are left out")
     found_curve = curve(steps, drafted)
     series = found_curve.series.get("draft-mtp") if found_curve is not None else None
     if series is None:
@@ -150,22 +159,39 @@ def prediction(engine: str | None, rounds: int) -> bool:
         return False
     print("curve: " + ", ".join(f"T({p.tokens})/T(1) {p.ratio:.2f}" for p in series.points), end="; ")
     print(f"drafting a token costs {series.draft_ratio or 0:.3f}")
-    met = [_predicted(name, series, kept[name], speed[name]) for name in names if name.startswith("mtp")]
+    met = [
+        _predicted(name, series, kept[name], (speed[BASELINE], speed[name]))
+        for name in names
+        if name.startswith("mtp")
+    ]
     return all(met)
 
 
-def _predicted(name: str, series: Series, rounds: Sequence[Round], speed: Sequence[float]) -> bool:
+def _full(name: str, step: Timed) -> bool:
+    """The last drafts of a request are cut short, so each is a width that the decode before did not have."""
+    return name == BASELINE or step.tokens == int(name.removeprefix("curve")) + 1
+
+
+def _predicted(
+    name: str, series: Series, rounds: Sequence[Round], took: tuple[Sequence[float], Sequence[float]]
+) -> bool:
     verify: Counter[int] = Counter()
     for one in rounds:
         for width, time in ((one.telemetry and one.telemetry.step_ms_by_width) or {}).items():
             verify[int(width)] += time.n
     plain_n = verify.pop(1, 0)
     foreseen = predicted(series, verify, plain_n, sum((one.predicted_n or 1) - 1 for one in rounds))
-    low, measured, high = quartiles(speed)
+    if not all(took):
+        print(f"prediction: {name}: every request waited too long for a core: MISSED")
+        return False
+    (low_none, none, high_none), (low, own, high) = map(quartiles, took)
+    measured = none / own
     off = float("inf") if foreseen is None else foreseen / measured - 1
     met = abs(off) <= PREDICTION_GOAL
     rate = sum(one.accepted or 0 for one in rounds) / sum(one.drafted or 1 for one in rounds)
-    told = f"measured {measured:.3f} (middle half {low:.3f} to {high:.3f})"
+    spread = f"middle half of none {low_none / none:.0%} to {high_none / none:.0%}"
+    spread += f", of {name} {low / own:.0%} to {high / own:.0%}"
+    told = f"measured {measured:.3f} ({spread}, {len(took[1])} requests)"
     print(
         f"prediction: {name}: acceptance {rate:.3f}, foreseen {foreseen or 0:.3f}, {told}, "
         f"off by {off:+.1%}, goal {PREDICTION_GOAL:.0%}{_missed(met)}"
@@ -180,8 +206,11 @@ class Asker:
         self, engine: str | None, model: str, configs: Sequence[str], stack: ExitStack, *, trace: bool = True
     ) -> None:
         matrix, _ = read_matrix(MATRIX)
-        of_curve = ConfigSpec(types=("draft-mtp",), flags=f"--spec-draft-n-max {CURVE_MTP}")
-        self._matrix = structs.replace(matrix, configs={**matrix.configs, "curve": of_curve})
+        of_curve = {
+            f"curve{n}": ConfigSpec(types=("draft-mtp",), flags=f"--spec-draft-n-max {n} --spec-synth-len 1")
+            for n in MTP
+        }
+        self._matrix = structs.replace(matrix, configs={**matrix.configs, **of_curve})
         prompts = read_prompt_sets(matrix, MATRIX.parent)["instrument"].prompts
         self._texts = [prompt.messages[0].content for prompt in prompts]
         self._n_predict = matrix.models[model].n_predict or 96
@@ -196,14 +225,33 @@ class Asker:
             stack.callback(self._running[config].stop)
 
     def __call__(self, config: str) -> list[Round]:
-        """Return the rounds of a config's requests: one of each prompt, for the curve one of each length."""
+        """Return the rounds of a config's requests: one of each prompt."""
         server = self._running[config]
-        lengths = range(3, CURVE_MTP + 3) if config == "curve" else (self._n_predict,)
         return [
-            measure(server, _request(server, text, length), hang_after_s=self._matrix.hang_after_s)
-            for text in self._texts
-            for length in lengths
+            measure(server, request, hang_after_s=self._matrix.hang_after_s)
+            for request in self._requests(config)
         ]
+
+    def _requests(self, config: str) -> list[CompletionRequest]:
+        server = self._running[config]
+        tokens = CURVE_STEPS if config.startswith("curve") else self._n_predict
+        return [_request(server, text, tokens) for text in self._texts]
+
+    def with_run_share(self, config: str) -> Iterator[tuple[Round, float]]:
+        """Yield each round with the share of its time in which the server had a core when it could run."""
+        server = self._running[config]
+        for request in self._requests(config):
+            before = self._computing(config)
+            one = measure(server, request, hang_after_s=self._matrix.hang_after_s)
+            after = self._computing(config)
+            ran, waited = after[0] - before[0], after[1] - before[1]
+            yield one, ran / (ran + waited) if ran > 0 else 0.0
+
+    def _computing(self, config: str) -> tuple[float, float]:
+        """How long the thread that computes has run, and how long it waited for a core, in seconds."""
+        times = Path(f"/proc/{self._running[config].engine.pid}/task").glob("*/schedstat")
+        both = max(tuple(map(int, path.read_text().split()[:2])) for path in times)
+        return both[0] / 1e9, both[1] / 1e9
 
     def processor_s(self, config: str) -> float:
         """Return the processor time of all threads of a config's server, in seconds."""

@@ -7,8 +7,9 @@ These requests are in no result: what they draft is chosen for its length, and s
   9 … 2 (of every other, where a replay follows).
 - `ngram-simple` with a key of one token: a prompt that holds a token once, which the answer is then made to
   consist of (`logit_bias`), drafts what follows it there, up to 16 tokens.
-- `draft-mtp` where the model has the block, for the curve with its catch-up; `--spec-synth-len 1` refuses all
-  drafts where the build has it, so that each request has steps of every width.
+- `draft-mtp` where the model has the block, for the curve with its catch-up: a server for each n_max, since its
+  steps all have one width, and a decode of the same width as the one before is cheaper (llama.cpp uses the
+  graph again). `--spec-synth-len 1` refuses all drafts where the build has it: more steps for a text.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ from pytest_ngram.table.format import encode
 from pytest_ngram.verdict.curve import PLAIN, WIDTHS, Drafted, Timed, timed
 
 MTP = "draft-mtp"
-MTP_MAX = 8  # of n_max: a recurrent state is kept once for each drafted token
+MTP_N_MAX = (1, 2, 3, 5, 8)  # not more: a recurrent state is kept once for each drafted token
+_MTP_STEPS = 10
 TABLE_DRAFT = 8  # what ngram-cache drafts, whatever it is told
 _SIMPLE_MAX = WIDTHS[-1] - 1
 _TEXT_TOKENS = 64
@@ -59,7 +61,7 @@ class Wanted:
     blocks: int = 3
     repeats: int = 4
     lookup: frozenset[int] = frozenset(WIDTHS[1:])
-    mtp: frozenset[int] = frozenset(range(2, MTP_MAX + 2))
+    mtp: frozenset[int] = frozenset(n_max + 1 for n_max in MTP_N_MAX)
 
 
 @dataclass(frozen=True)
@@ -137,7 +139,10 @@ class CurveRun:
             PLAIN: ConfigSpec(),
             TABLE: ConfigSpec(types=(TABLE,)),
             SIMPLE: ConfigSpec(types=(SIMPLE,), flags=simple),
-            MTP: ConfigSpec(types=(MTP,), flags=f"--spec-draft-n-max {MTP_MAX}{synth}"),
+            **{
+                f"{MTP}-{n_max}": ConfigSpec(types=(MTP,), flags=f"--spec-draft-n-max {n_max}{synth}")
+                for n_max in MTP_N_MAX
+            },
         }
 
     def _drafting(self) -> list[str]:
@@ -151,7 +156,7 @@ class CurveRun:
         if types and MTP not in types:
             self._heard(f"{self._build.name} has no {MTP}")
             return configs
-        return [*configs, MTP]
+        return [*configs, *(f"{MTP}-{n_max}" for n_max in MTP_N_MAX if n_max + 1 in self._wanted.mtp)]
 
     def _one(self, config: str, block: int) -> None:
         """Start one server and send it all of its requests, in an order of the block's own."""
@@ -164,8 +169,7 @@ class CurveRun:
             for request in requests:
                 round_ = measure(server, request, hang_after_s=self._matrix.hang_after_s)
                 steps, drafted = timed(round_, block, baseline=config == PLAIN)
-                # what ngram-simple drafts after its first drafts is the forced token alone, again and again
-                self._steps += [each for each in steps if config != SIMPLE or each.tokens > TABLE_DRAFT + 1]
+                self._steps += [each for each in steps if _is_meant(config, each.tokens)]
                 self._drafted += drafted
                 if round_.telemetry is not None and round_.telemetry.unread:
                     self._heard(round_.telemetry.unread)
@@ -190,9 +194,10 @@ class CurveRun:
             return [_request(half, TABLE_DRAFT + 2, ignore_eos=True)] * 2
         if config == TABLE:  # a replay gives two tokens, so that one request has every other width
             return [_request(half, TABLE_DRAFT + more, ignore_eos=True) for more in (1, 2)]
-        if config == MTP:
-            ends = [MTP_MAX + 1] if self._synth else [w for w in sorted(self._wanted.mtp) if w <= MTP_MAX + 1]
-            return [_request(half, width + 1, ignore_eos=True) for width in ends]
+        if config != SIMPLE:
+            n_max = _n_max(config)
+            tokens = _MTP_STEPS + n_max if self._synth else _MTP_STEPS * (n_max + 1)
+            return [_request(half, tokens, ignore_eos=True)]
         forced = self._others(1)[0]
         prompt = (text[0], forced, *text[1:])
         return [
@@ -226,3 +231,18 @@ class CurveRun:
 
 def _request(prompt: tuple[int, ...], n_predict: int, **extra: object) -> CompletionRequest:
     return CompletionRequest(prompt=prompt, n_predict=n_predict, temperature=0.0, seed=1, extra=extra)
+
+
+def _n_max(config: str) -> int:
+    return int(config.rpartition("-")[2])
+
+
+def _is_meant(config: str, tokens: int) -> bool:
+    """Whether steps of this width are what the config is for.
+
+    What `ngram-simple` drafts after its first drafts is the forced token alone, again and again; an MTP draft
+    that is cut short ends a request.
+    """
+    if config == SIMPLE:
+        return tokens > TABLE_DRAFT + 1
+    return not config.startswith(MTP) or tokens == _n_max(config) + 1

@@ -107,10 +107,10 @@ def _contradiction(counts: Account, log: RequestLog) -> str | None:
 
 
 def _packed(marks: Sequence[Mark]) -> str:
-    return pack_tokens(
-        [
-            number
-            for mark in marks
-            for number in (round(mark.at_ms * 1000), mark.drafted, mark.accepted, int(mark.restored))
-        ]
-    )
+    """Times between the lines, since a long request would not fit into 32 bits of microseconds."""
+    numbers, before_us = [], 0
+    for mark in marks:
+        at_us = round(mark.at_ms * 1000)
+        numbers += [at_us - before_us, mark.drafted, mark.accepted, int(mark.restored)]
+        before_us = at_us
+    return pack_tokens(numbers)

@@ -46,8 +46,9 @@ class Telemetry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `mean_accepted_length` verify steps only: accepted ÷ verify + 1, llama.cpp's own `mean len`.
     `step_ms_by_width` goes by the tokens that a step verifies: 1 is a plain step, n_max + 1 a full draft.
     `server_share` is the server's time, prompt and generation, of the client's wall. `steps` is the packed
-    trace (`record.packing`): four numbers a line, microseconds since the generation began, drafted,
-    accepted, and 1 where a replay follows. `unread` says why there is no trace where one was to be.
+    trace (`record.packing`), four numbers a line: microseconds since the line before (at first since the
+    generation began), drafted, accepted, and 1 where a replay follows. `unread` says why there is no trace
+    where one was to be.
     """
 
     coverage: float | None = None

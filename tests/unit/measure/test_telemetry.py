@@ -111,12 +111,13 @@ def test_costs_add_up(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", [name for name in RUNS if name.endswith("mtp3")])
 def test_every_mtp_step_is_timed(name: str, tmp_path: Path) -> None:
     """MTP drafts at every step but the last, so all verify steps stand alone in their gaps."""
-    for one, _want in told(name, lines_of(name), tmp_path):
+    for one, want in told(name, lines_of(name), tmp_path):
         assert one.coverage is not None
         assert one.coverage > 0.95
         verify = {w: time for w, time in (one.step_ms_by_width or {}).items() if w != "1"}
         packed = unpack_tokens(one.steps or "")
         assert sum(time.n for time in verify.values()) == len(packed) // 4
+        assert sum(packed[::4]) / 1000 == pytest.approx(want["timings"]["predicted_ms"], rel=0.02)
         assert verify["4"].mean_ms >= (verify["4"].median_ms or 0) * 0.5
         assert one.mean_accepted_length is not None
         assert one.tokens_per_step is not None
