@@ -7,9 +7,9 @@ These requests are in no result: what they draft is chosen for its length, and s
   9 … 2 (of every other, where a replay follows).
 - `ngram-simple` with a key of one token: a prompt that holds a token once, which the answer is then made to
   consist of (`logit_bias`), drafts what follows it there, up to 16 tokens.
-- `draft-mtp` where the model has the block, for the curve with its catch-up: a server for each n_max, since its
-  steps all have one width, and a decode of the same width as the one before is cheaper (llama.cpp uses the
-  graph again). `--spec-synth-len 1` refuses all drafts where the build has it: more steps for a text.
+- `draft-mtp` where the model has the block, for the curve with its catch-up: a server for each n_max, since
+  all of its steps have one width, and a decode of the same width as the one before is cheaper (llama.cpp uses
+  its graph again). `--spec-synth-len 1` refuses all drafts where the build has it: more steps for a text.
 """
 
 from __future__ import annotations
