@@ -1,8 +1,8 @@
 """What the step trace is worth on this host, as figures of one run: sums, overhead, prediction.
 
 * sums: draft + verify + replay + plain of each request against the server's generation time, within 2 %
-* overhead: the same requests in turn on a server with the trace and on one without, at most 1 % of the
-  processor time
+* overhead: the same requests in turn on a server with the trace and on one without; a line takes at most 1 %
+  of a step of the deep model
 * prediction: on the deep hand-built model the speed-up of mtp1 to mtp3 by curve × acceptance, within 5 % of
   the measured one. The curve comes from servers of its own, on which every draft is refused.
 
@@ -16,6 +16,7 @@ does falls on all alike; a figure is the median over the rounds of what was comp
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 from collections import Counter, defaultdict
@@ -46,6 +47,7 @@ ROOT = Path(__file__).parent.parent
 MATRIX = ROOT / "bench" / "matrix.yaml"
 SUM_GOAL, OVERHEAD_GOAL, PREDICTION_GOAL = 0.02, 0.01, 0.05
 LEAST_RUN = 0.8  # of the time in which a server could run
+STARTS = 4
 CURVE_STEPS = 20  # in a request of a server of the curve
 MTP = (1, 2, 3)
 BASELINE = "none"
@@ -94,37 +96,60 @@ def _parts(found: Sequence[Round]) -> str:
 
 
 def overhead(engine: str | None, rounds: int) -> bool:
-    """Print what MTP takes with the trace ÷ without, in processor time and in generation time.
+    """Print what a line of the trace takes, and what that is of a step of the deep model.
 
-    Processor time is judged: it holds the writing of the log too, which another thread does, and what else
-    the host does falls on it little. The small model has a step, and so a line, every 0.3 ms: the worst case.
+    On the small model a step, and so a line, comes every 0.3 ms: there the price of a line shows best. What a
+    line is of the deep model's step of some milliseconds is judged by the upper end of that price; measured
+    on it directly, 1 % is lost in what two servers differ by anyway. Servers are started anew a few times.
     """
-    met = True
-    for model in ("tiny-moe", "deep-moe"):
-        with ExitStack() as stack:
-            sides = [Asker(engine, model, ["mtp1"], stack, trace=trace) for trace in (True, False)]
-            pairs = [_pair(sides if number % 2 else sides[::-1]) for number in range(2 * rounds)]
-        for what, goal in (("processor", OVERHEAD_GOAL), ("generation", None)):
-            low, middle, high = quartiles([pair[what] for pair in pairs])
-            is_met = goal is None or middle - 1 <= goal
-            met &= is_met
-            told = f"{middle - 1:+.2%} (middle half {low - 1:+.2%} to {high - 1:+.2%})"
-            wanted = "" if goal is None else f", goal {goal:.0%}{_missed(is_met)}"
-            print(f"overhead of the trace: {model} mtp1: {what} time {told} of {len(pairs)} pairs{wanted}")
+    pairs = {model: _pairs_of(engine, model, rounds) for model in ("tiny-moe", "deep-moe")}
+    for model, own in pairs.items():
+        ratios = [pair["ratio"] - 1 for pair in own]
+        low, middle, high = quartiles(ratios)
+        print(
+            f"overhead of the trace: {model} mtp1: generation time {middle:+.2%} ± {_error(ratios):.2%} "
+            f"(middle half {low:+.2%} to {high:+.2%}) of {len(own)} pairs"
+        )
+    prices = [pair["us_per_line"] for pair in pairs["tiny-moe"]]
+    most_us = median(prices) + _error(prices)
+    step_us = median(pair["us_per_step"] for pair in pairs["deep-moe"])
+    met = most_us / step_us <= OVERHEAD_GOAL
+    share = f"at most {most_us / step_us:.2%} of a step of deep-moe ({step_us / 1000:.2f} ms)"
+    print(
+        f"overhead of the trace: a line takes {median(prices):.1f} ± {_error(prices):.1f} µs, {share}, "
+        f"goal {OVERHEAD_GOAL:.0%}{_missed(met)}"
+    )
     return met
 
 
+def _error(values: Sequence[float]) -> float:
+    """Half of the 95 % interval of a median, from the quartiles."""
+    low, _middle, high = quartiles(values)
+    return 1.57 * (high - low) / math.sqrt(len(values))
+
+
+def _pairs_of(engine: str | None, model: str, rounds: int) -> list[dict[str, float]]:
+    pairs = []
+    for _ in range(STARTS):
+        with ExitStack() as stack:
+            sides = [Asker(engine, model, ["mtp1"], stack, trace=trace) for trace in (True, False)]
+            pairs += [_pair(sides if number % 2 else sides[::-1]) for number in range(rounds)]
+    return pairs
+
+
 def _pair(sides: Sequence[Asker]) -> dict[str, float]:
-    """With the trace ÷ without, of the same requests."""
-    took: dict[bool, dict[str, float]] = {}
+    """Of the same requests: with the trace ÷ without, and what a line took more."""
+    took: dict[bool, float] = {}
+    lines = 0
     for side in sides:
-        before_s = side.processor_s("mtp1")
         found = side("mtp1")
-        took[side.trace] = {
-            "processor": side.processor_s("mtp1") - before_s,
-            "generation": sum(one.predicted_ms or 0 for one in found),
-        }
-    return {what: took[True][what] / took[False][what] for what in took[True]}
+        lines = sum(one.verify_steps or 0 for one in found)
+        took[side.trace] = sum(one.predicted_ms or 0 for one in found)
+    return {
+        "ratio": took[True] / took[False],
+        "us_per_line": (took[True] - took[False]) * 1000 / lines,
+        "us_per_step": took[False] * 1000 / lines,
+    }
 
 
 def prediction(engine: str | None, rounds: int) -> bool:
@@ -252,11 +277,6 @@ class Asker:
         times = Path(f"/proc/{self._running[config].engine.pid}/task").glob("*/schedstat")
         both = max(tuple(map(int, path.read_text().split()[:2])) for path in times)
         return both[0] / 1e9, both[1] / 1e9
-
-    def processor_s(self, config: str) -> float:
-        """Return the processor time of all threads of a config's server, in seconds."""
-        times = Path(f"/proc/{self._running[config].engine.pid}/task").glob("*/schedstat")
-        return sum(int(path.read_text().split()[0]) for path in times) / 1e9
 
 
 @contextmanager
