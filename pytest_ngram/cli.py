@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_ngram import __version__
+from pytest_ngram import __version__, cli_doctor
 from pytest_ngram.errors import NgramError
 
 _INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
@@ -42,6 +42,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
     _add_init(commands)
+    cli_doctor.add(commands)
     info = commands.add_parser("table-info", help="describe a static lookup table and its manifest")
     info.add_argument("table", type=Path, help="llama.cpp's table file (-lcs)")
     info.set_defaults(run=_table_info)

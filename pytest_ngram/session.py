@@ -19,7 +19,7 @@ from pytest_ngram.judge.inert import Finding, judge
 from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
 from pytest_ngram.matrix.prompts import PromptSet
 from pytest_ngram.matrix.timings import Gathered
-from pytest_ngram.measure.alone import Alone
+from pytest_ngram.measure.alone import LOCK, Alone
 from pytest_ngram.measure.cell import CellPlan, CellRun, RestoredCell, failed_record, outcome_of
 from pytest_ngram.measure.clock import CLOCK
 from pytest_ngram.measure.events import SILENT, Listener
@@ -89,7 +89,7 @@ class Session:
         self._cells = {cell.id: cell for cell in setup.cells}
         self._chosen: list[PlannedCell] = []
         self._prompts: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._alone = Alone(settings.cache / "measuring.lock", warn)
+        self._alone = Alone(settings.cache / LOCK, warn)
 
     @classmethod
     def open(cls, settings: Settings, warn: Callable[[str], None], listener: Listener = SILENT) -> Session:

@@ -21,11 +21,13 @@ ROWS = [
     ["evidence", "report"],
     ["options"],
     ["session", "init", "curves"],
+    ["doctor"],
+    ["cli_doctor"],
     ["pytest_fixtures", "cli"],
     ["plugin"],
 ]
 PURE = {"errors", "record", "matrix", "drafting", "judge", "verdict", "table.format", "table.counts"}
-PURE_MODULES = {"corpus.leakage"}
+PURE_MODULES = {"corpus.leakage", "doctor.line", "doctor.host_lines", "doctor.room_lines"}
 IMPURE = {"pytest", "_pytest", "subprocess", "httpx", "socket", "psutil", "urllib", "os", "pathlib", "shutil"}
 ROW_OF = {room: i for i, row in enumerate(ROWS) for room in row}
 

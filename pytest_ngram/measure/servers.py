@@ -138,12 +138,12 @@ class Servers:
         against = _against_measuring_rules(parsed) if measured else []
         warnings = [*preflight.check(model.facts, parsed), *against]
         both = [model.facts]
-        need_bytes = _anonymous_need_bytes(model.facts, parsed)
+        need_bytes = need_of_start_bytes(model.facts, parsed)
         if draft is not None:
             differ_at = token_lists_differ_at(model.facts, draft.facts, preflight.VOCAB_CHECK_FROM)
             preflight.check_draft(model.facts, draft.facts, differ_at)
             both.append(draft.facts)
-            need_bytes += _anonymous_need_bytes(draft.facts, parsed, draft=True)
+            need_bytes += need_of_start_bytes(draft.facts, parsed, draft=True)
         memory = None
         if self._factory.choice.kind != "url":  # that server has its memory already, on whatever host
             memory = preflight.check_memory(
@@ -229,8 +229,11 @@ def compose_argv(
     )
 
 
-def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed, *, draft: bool = False) -> int:
-    """Of the model, or of the draft model, whose context is as long and whose cache has types of its own."""
+def need_of_start_bytes(facts: ModelFacts, parsed: flags.Parsed, *, draft: bool = False) -> int:
+    """Return what a server must have for itself, a lower bound, for the model or for its draft model.
+
+    The draft model's context is as long, and its cache has types of its own.
+    """
     type_k, type_v = ("spec-draft-type-k", "spec-draft-type-v") if draft else ("cache-type-k", "cache-type-v")
     return anonymous_need_bytes(
         facts,
