@@ -63,6 +63,7 @@ class Server:
         self.lost_state: str | None = None
         self.capabilities: dict[str, bool] = {}
         self.counted: Mapping[str, float] | None = None
+        self.anon_mb: list[float | None] = []  # after each request
         self._end_was_told = False
         self._start()
 
@@ -91,6 +92,11 @@ class Server:
     def speculative(self) -> bool:
         """Whether its config drafts at all."""
         return self._kind.speculative
+
+    @property
+    def stateful(self) -> bool:
+        """Whether what it drafts depends on the requests before."""
+        return self._kind.stateful
 
     def describe(self) -> record.Engine:
         """Say which engine it is, with what its answers have shown so far."""
@@ -219,6 +225,7 @@ class Server:
         self.engine = self._kind.launch()
         self.logs = RequestLogs(self.engine.log_path)
         self.answered = 0
+        self.anon_mb = []
         self.counted = None
         self._end_was_told = False
         try:

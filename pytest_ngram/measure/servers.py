@@ -6,6 +6,7 @@ import itertools
 import shlex
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -19,12 +20,13 @@ from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.matrix.plan import Start
 from pytest_ngram.matrix.spec import ConfigSpec, MatrixSpec, ModelSpec
 from pytest_ngram.measure import host
-from pytest_ngram.measure.events import SILENT, Listener, Loading, WarmingUp, waiting
+from pytest_ngram.measure.entry import Rest, enter
+from pytest_ngram.measure.events import SILENT, Listener, Loading, Resting, WarmingUp, waiting
 from pytest_ngram.measure.models import Model, Models
 from pytest_ngram.measure.server import Kind, Server, Warn
 from pytest_ngram.models.gguf_file import ModelFacts, token_lists_differ_at
 from pytest_ngram.models.memory import anonymous_need_bytes
-from pytest_ngram.record import ServerStart
+from pytest_ngram.record import Entry, ServerStart
 
 WARMUP_TOKENS = 16
 # how long an answer other than a completion may take
@@ -46,6 +48,7 @@ class Servers:
         on_start: called with each start that succeeded, warm-up included.
         warn: called with what the user should know.
         listener: hears of loads and warm-ups.
+        rest: what is waited for before each server.
     """
 
     def __init__(
@@ -61,6 +64,7 @@ class Servers:
         on_start: OnStart = lambda start: None,
         warn: Warn = lambda text: None,
         listener: Listener = SILENT,
+        rest: Rest | None = None,
     ) -> None:
         self._matrix = matrix
         self._models = models
@@ -71,6 +75,8 @@ class Servers:
         self._on_start = on_start
         self._warn = warn
         self._listener = listener
+        self._rest = rest or Rest()
+        self._entry: Entry | None = None
         self._serials = itertools.count(first_serial)
         self._log_numbers = itertools.count(1)
         self._warned: set[str] = set()
@@ -159,6 +165,8 @@ class Servers:
         self, start: Start, argv: tuple[str, ...], model: Model, *, to_tokenize: bool = False
     ) -> RunningEngine:
         name = start.id.replace("/", "_")
+        if not to_tokenize:
+            self._enter(start)
         with waiting(self._listener, Loading(start.id, model.path.name, model.facts.size_bytes)):
             return self._factory.start(
                 argv,
@@ -168,6 +176,14 @@ class Servers:
                 trace=True,
                 to_tokenize=to_tokenize,
             )
+
+    def _enter(self, start: Start) -> None:
+        """Let the machine rest, and keep in which state the server meets it."""
+        rests = self._rest.settle_s > 0 or self._rest.max_temp_c is not None
+        with waiting(self._listener, Resting(start.id)) if rests else nullcontext():
+            self._entry = enter(self._rest)
+        if self._entry.gave_up is not None:
+            self._warn(f"{start.id} starts on a machine that is too hot: {self._entry.gave_up}")
 
     def _warm_up(self, start: Start, server: Server) -> int:
         """Send the warm-up prompt and throw the answer away: a first request is many times slower.
@@ -198,6 +214,7 @@ class Servers:
                 pass_=start.pass_,
                 load_s=server.engine.load_s,
                 warmup_s=time.monotonic() - begin_s,
+                entry=self._entry,
             )
         )
         return serial

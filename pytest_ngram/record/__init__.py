@@ -1,14 +1,13 @@
 """The record and the run: types, JSON both ways, packing of token ids. Pure."""
 
 from pytest_ngram.record.codec import from_builtins, from_json, run_from_builtins, to_builtins, to_json
+from pytest_ngram.record.host import Disturbance, Entry, Host, Memory, Pressure
 from pytest_ngram.record.packing import pack_tokens, unpack_tokens
 from pytest_ngram.record.telemetry import Cost, StepTime, Telemetry
 from pytest_ngram.record.types import (
     SCHEMA,
     Cell,
     Engine,
-    Host,
-    Memory,
     Model,
     Outcome,
     Pass,
@@ -28,12 +27,15 @@ __all__ = [
     "SCHEMA",
     "Cell",
     "Cost",
+    "Disturbance",
     "Engine",
+    "Entry",
     "Host",
     "Memory",
     "Model",
     "Outcome",
     "Pass",
+    "Pressure",
     "Prompt",
     "Record",
     "Round",

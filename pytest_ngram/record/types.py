@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from pytest_ngram.record.host import Disturbance, Entry, Host, Memory
 from pytest_ngram.record.telemetry import Telemetry
 
 SCHEMA = 1
@@ -103,35 +104,6 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     telemetry: Telemetry | None = None
 
 
-class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Resident memory of the engine after the cell, in MiB, and its major page faults during the cell."""
-
-    rss_anon_mb: float | None
-    rss_file_mb: float | None
-    rss_peak_mb: float | None
-    majflt: int | None
-
-
-class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The machine during the cell.
-
-    `cpu_busy` is the share of all cores, 0 to 1, over the cell; `psi_cpu` is the kernel's 10-second
-    average of the time in which some task waited for a core, in percent. `gpu_busy`, 0 to 1, is null until
-    it is sampled while requests run.
-    """
-
-    cpu: str | None
-    cores: int | None
-    isa: tuple[str, ...] | None
-    load1: float | None
-    psi_cpu: float | None
-    cpu_busy: float | None
-    gpu_busy: float | None
-    vram_mb: float | None
-    temp_c: float | None
-    governor: str | None
-
-
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The static lookup table that the engine loaded with `-lcs`."""
 
@@ -168,6 +140,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """All that is known of one cell. What is unknown is null, never 0.
 
     `draft_model` is the second model that `-md` named; null for configs that draft without one.
+    `disturbance` is null where no request was measured, and absent from records before it was looked for.
     """
 
     schema: int = SCHEMA
@@ -180,13 +153,15 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     host: Host | None
     table: Table | None
     draft_model: Model | None = None
+    disturbance: Disturbance | None = None
     outcome: Outcome
 
 
 class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One start of an engine, numbered from 1 through the run and what it resumes.
 
-    `load_s` is from the start of the process until it was ready, in seconds.
+    `load_s` is from the start of the process until it was ready, in seconds. `entry` is the machine before
+    that; absent from records that were written before it was looked at.
     """
 
     serial: int
@@ -197,6 +172,7 @@ class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass_: Pass = msgspec.field(name="pass")
     load_s: float
     warmup_s: float
+    entry: Entry | None = None
 
 
 class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

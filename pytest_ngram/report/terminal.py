@@ -197,12 +197,27 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
     if summary.apart:
         cells = _counted(summary.apart, "cell")
         notes.append(f"{cells}: the client waited for over 5 % longer (or shorter) than the server says")
-    if summary.contended:
-        cells = _counted(summary.contended, "cell")
-        notes.append(f"{cells} ran while tasks waited for cores: something else was busy")
+    notes += _disturbed(summary)
     if summary.paged:
         cells = _counted(summary.paged, "cell")
         notes.append(f"{cells} read the model from disk while they ran (major page faults)")
+    return notes
+
+
+def _disturbed(summary: ModelSummary) -> list[str]:
+    """What speaks against numbers, what was measured again, and what was not."""
+    notes = []
+    if summary.contended:
+        cells = _counted(summary.contended, "cell")
+        notes.append(f"{cells} contended: others took cores, or tasks waited (the record says which)")
+    if summary.throttled:
+        notes.append(f"{_counted(summary.throttled, 'cell')} throttled: the machine was too hot")
+    if summary.repeated:
+        requests = _counted(summary.repeated, "request")
+        notes.append(f"{requests} measured again since they were disturbed; the quietest are kept")
+    if summary.stateful:
+        cells = _counted(summary.stateful, "cell")
+        notes.append(f"{cells} disturbed and not measured again: their configs keep state between requests")
     return notes
 
 

@@ -16,10 +16,10 @@ from statistics import fmean
 import msgspec
 
 from pytest_ngram.record import Cost, Record, Round
+from pytest_ngram.verdict.contention import is_contended, is_throttled, keeps_state
 from pytest_ngram.verdict.cost import means
 
 BASELINE = "none"
-CONTENDED_PERCENT = 10.0  # of the time some task waited for a core
 APART = 0.05  # of the client's wall that is not the server's time, from where on it is told
 APART_S = 0.02  # and at least this long: sending a request and reading its answer take some milliseconds
 Key = tuple[str, int]  # prompt, block
@@ -68,8 +68,10 @@ class ModelSummary(msgspec.Struct, frozen=True):
     """All rows of a model at one temperature.
 
     `noise` is what the slower pass of `none` would gain by being the faster one, worst block. `contended`
-    counts cells during which tasks waited for cores, `paged` those during which the engine read from disk,
-    `apart` those of whose wall the server's own time is 5 % less or more, `unread` those without a trace.
+    counts cells that others disturbed, `throttled` those that met a machine too hot, `repeated` requests that
+    were measured again for that, `stateful` cells that were not since they keep state, `paged` cells during
+    which the engine read from disk, `apart` those of whose wall the server's own time is 5 % less or more,
+    `unread` those without a trace.
     """
 
     model: str
@@ -80,6 +82,9 @@ class ModelSummary(msgspec.Struct, frozen=True):
     contended: int
     paged: int
     apart: int = 0
+    throttled: int = 0
+    repeated: int = 0
+    stateful: int = 0
     unread: tuple[str, ...] = ()
 
 
@@ -124,7 +129,10 @@ def _model(model: str, temperature: float, configs: dict[str, list[Record]]) -> 
         rows=tuple(_row(name, configs[name], baseline) for name in names),
         noise=_noise(baseline),
         prompts=len({record.cell.prompt for record in records}),
-        contended=sum(_contended(record) for record in records),
+        contended=sum(map(is_contended, records)),
+        throttled=sum(map(is_throttled, records)),
+        repeated=sum(r.disturbance.repeats for r in records if r.disturbance is not None),
+        stateful=sum(map(keeps_state, records)),
         paged=sum(bool(record.memory and record.memory.majflt) for record in records),
         apart=sum(any(_apart(round_) for round_ in record.rounds) for record in records),
         unread=_unread(records),
@@ -220,10 +228,6 @@ def _noise(records: Sequence[Record]) -> float | None:
     first, last = (_grid(r for r in records if r.cell.pass_ == pass_) for pass_ in ("first", "last"))
     spread = _spread(_overlap(first, last))
     return None if spread is None else max(spread.high, 1 / spread.low) - 1
-
-
-def _contended(record: Record) -> bool:
-    return record.host is not None and (record.host.psi_cpu or 0.0) >= CONTENDED_PERCENT
 
 
 def _apart(round_: Round) -> bool:
