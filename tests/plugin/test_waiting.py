@@ -93,6 +93,7 @@ def on_terminal(
         "-m",
         "pytest",
         "bench",
+        "--ngram-repeats=0",
         "-p",
         "no:cacheprovider",
         "--benchmark-quiet",
