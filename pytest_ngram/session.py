@@ -182,7 +182,13 @@ class Session:
         )
         places = Places(folder, settings.gates.golden or folder / "golden", own / run, settings.cache)
         return GateRoom(
-            self.setup, settings.models, servers, places, update=settings.gates.update, command=command
+            self.setup,
+            settings.models,
+            servers,
+            places,
+            update=settings.gates.update,
+            command=command,
+            strict_golden=settings.gates.strict_golden,
         )
 
     def is_restored(self, start: Start) -> bool:

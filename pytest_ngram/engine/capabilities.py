@@ -145,7 +145,9 @@ def probe_embedded() -> Build:
     return msgspec.json.decode(done.stdout, type=Build)
 
 
-def probe_server(client: Client, log_path: Path | None, *, timeout_s: float = 120.0) -> dict[str, bool]:
+def probe_server(
+    client: Client, log_path: Path | None, *, timeout_s: float = 120.0, text: str = PROBE_TEXT
+) -> dict[str, bool]:
     """Send one small request and return what its answer and its log show, by the names of `OF_REQUESTS`.
 
     It leaves a state behind in types that keep one, so never send it to a server that is to be measured. To
@@ -155,12 +157,13 @@ def probe_server(client: Client, log_path: Path | None, *, timeout_s: float = 12
         client: of the server.
         log_path: its log, None for a URL.
         timeout_s: for the request.
+        text: the prompt; one that the server's type drafts for, where drafts are to be seen.
 
     Raises:
         EngineError: the server did not answer it.
     """
     offset = log_path.stat().st_size if log_path is not None else 0
-    ids = client.tokenize(PROBE_TEXT, parse_special=False, add_special=True)
+    ids = client.tokenize(text, parse_special=False, add_special=True)
     request = CompletionRequest(
         prompt=ids, n_predict=PROBE_TOKENS, temperature=0.0, seed=1, extra={"ignore_eos": True}
     )

@@ -58,7 +58,10 @@ class Timings(msgspec.Struct, frozen=True):
 
 
 class CompletionResult(msgspec.Struct, frozen=True):
-    """The answer. `tokens` are the generated ids; `stop_type` is `eos`, `limit`, `word` or `none`."""
+    """The answer. `tokens` are the generated ids; `stop_type` is `eos`, `limit`, `word` or `none`.
+
+    `id_slot` is the slot that worked on it, None where the build does not say.
+    """
 
     content: str
     tokens: tuple[int, ...]
@@ -66,6 +69,7 @@ class CompletionResult(msgspec.Struct, frozen=True):
     timings: Timings
     tokens_evaluated: int
     truncated: bool = False
+    id_slot: int | None = None
     completion_probabilities: tuple[Any, ...] = ()
 
 
@@ -200,6 +204,17 @@ class Client:
         """Generate. Blocks until the answer is whole, for `timeout_s` at most (None: for ever)."""
         timeout = httpx.Timeout(timeout_s, connect=10.0)
         return self._post("/completion", request.body(), CompletionResult, timeout=timeout)
+
+    def completions(
+        self, request: CompletionRequest, prompts: Sequence[Sequence[int]]
+    ) -> tuple[CompletionResult, ...]:
+        """Generate for several prompts that the server is given in one go; `request` says all the rest.
+
+        It has them all before it begins, so that those for which it has a slot are worked on together.
+        """
+        body = request.body() | {"prompt": [list(ids) for ids in prompts]}
+        timeout = httpx.Timeout(None, connect=10.0)
+        return self._post("/completion", body, tuple[CompletionResult, ...], timeout=timeout)
 
     def slots(self) -> tuple[Slot, ...]:
         """Return the progress of each slot. Older builds answer between two decodes only."""

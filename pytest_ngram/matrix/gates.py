@@ -43,6 +43,12 @@ class GateCase(msgspec.Struct, frozen=True):
         return f"{self.model}/{self.config}"
 
 
+def prompt_of(case: GateCase) -> str:
+    """Return the prompt of a case of a gate that is asked for each prompt."""
+    assert case.prompt is not None  # noqa: S101 - such gates are asked for prompts
+    return case.prompt
+
+
 def models_of(matrix: MatrixSpec, chosen: Sequence[str]) -> list[str]:
     """Return the models that the gates ask, in the order of the matrix."""
     named = matrix.gates.models

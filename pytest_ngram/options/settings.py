@@ -25,12 +25,14 @@ class GateOptions:
     Args:
         update: store goldens instead of comparing with them.
         strict_seam: what cannot be looked at in the seam is a failure.
+        strict_golden: a model without a golden of this engine's family is a failure.
         golden: folder of goldens; None means `golden/` beside the gate tests.
         report: a file for the verdicts and the build's capabilities, or None.
     """
 
     update: bool
     strict_seam: bool
+    strict_golden: bool
     golden: Path | None
     report: Path | None
 
@@ -141,6 +143,7 @@ def _gate_options(config: pytest.Config) -> GateOptions:
     return GateOptions(
         update=config.getoption("gates_update"),
         strict_seam=config.getoption("strict_seam"),
+        strict_golden=config.getoption("strict_golden"),
         golden=here / golden if golden else None,
         report=here / report if report else None,
     )

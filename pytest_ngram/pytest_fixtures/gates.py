@@ -26,6 +26,7 @@ PROPERTY = "ngram_gate"
 ROOM = pytest.StashKey["GateRoom"]()
 RUN = pytest.StashKey[str]()
 VERDICT = pytest.StashKey["Verdict"]()
+REPORT_PROBLEM = pytest.StashKey[list[str]]()
 NO_CASE = "no case"
 _LETTERS = {"known issue": "k", "cannot compare": "c", "not checked": "n"}
 
@@ -214,11 +215,24 @@ def end(session: pytest.Session) -> None:
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
     path = session_of(config).settings.gates.report
     if path is not None:
-        from pytest_ngram.evidence.report import write_report
-
         # under xdist this process has collected nothing, so where the gates are is told by their ids
         folder = config.rootpath / Path(verdicts[0][0].partition("::")[0]).parent
-        write_report(path, room_of(config, folder), dict(verdicts))
+        problem = _write_report(config, path, folder, dict(verdicts))
+        if problem:
+            config.stash[REPORT_PROBLEM] = problem
+            if session.exitstatus == pytest.ExitCode.OK:
+                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _write_report(config: pytest.Config, path: Path, folder: Path, verdicts: dict[str, Verdict]) -> list[str]:
+    """Write the report, and return what it lacks; a build that cannot be asked is no reason to end here."""
+    from pytest_ngram.evidence.report import write_report
+
+    try:
+        report = write_report(path, lambda: room_of(config, folder), verdicts)
+    except OSError as error:
+        return [f"the report {path} cannot be written: {error.strerror}"]
+    return ["what the build has is not known:", *report.unknown] if report.unknown else []
 
 
 def summary(config: pytest.Config, terminal: Any) -> list[str]:
@@ -229,8 +243,12 @@ def summary(config: pytest.Config, terminal: Any) -> list[str]:
     from pytest_ngram.judge import tally
 
     plain = [verdict for _, verdict in verdicts]
-    lines = tally.told([(name.partition("[")[2].rstrip("]"), found) for name, found in verdicts])
+    named = [(name.partition("[")[2].rstrip("]"), found) for name, found in verdicts]
+    lines = tally.told(named)
+    lines += [f"NOT COMPARED: {line}" for line in tally.not_compared(named)]
     lines += [f"FAILED: {line}" for line in tally.vacuous(plain)]
+    first, *others = config.stash.get(REPORT_PROBLEM, None) or [""]
+    lines += [f"FAILED: {first}", *(f"  {line}" for line in others)] if first else []
     return [*lines, *([""] if lines else []), *tally.lines(plain)]
 
 

@@ -11,9 +11,11 @@ from pytest_ngram.engine import elf
 from pytest_ngram.errors import EngineError, MatrixError, OptionError
 from pytest_ngram.evidence import issues
 from pytest_ngram.evidence.fingerprint import system_info
-from pytest_ngram.evidence.reproductions import BY_NAME
+from pytest_ngram.evidence.reproductions import BY_NAME, PAST
 from pytest_ngram.evidence.wrong_tables import record, wrong_tables
+from pytest_ngram.judge.known_issues import explain
 from pytest_ngram.judge.seam import TABLES
+from pytest_ngram.judge.types import failed
 
 SHIPPED = Path(__file__).parents[3] / "gates" / "known_issues.yaml"
 LINE = (
@@ -52,6 +54,27 @@ def test_shipped_issues_can_be_read() -> None:
     found = issues.read(SHIPPED, frozenset(BY_NAME))
     assert {issue.upstream for issue in found if issue.upstream} == {27852, 22055, 28049, 27972}
     assert {issue.reproduce for issue in found} == set(BY_NAME)
+
+
+PAST_THE_END = failed("accounting", "accepted past the end", [])
+
+
+@pytest.mark.parametrize(
+    ("types", "build", "status"),
+    [
+        (("draft-mtp",), "b11063", "known issue"),
+        (("draft-mtp", "ngram-simple"), "b11063", "known issue"),
+        (("ngram-cache", "ngram-simple"), "b11063", "known issue"),
+        (("draft-mtp", "draft-eagle3"), "b11063", "failed"),
+        (("draft-mtp", "ngram-simple"), "b11549", "failed"),
+    ],
+)
+def test_issue_28049_concerns_stacks(types: tuple[str, ...], build: str, status: str) -> None:
+    """Each type that its reproduction was seen with is excused by it, alone and in a stack, on old builds."""
+    shipped = issues.read(SHIPPED, frozenset(BY_NAME))
+    (issue,) = (issue for issue in shipped if issue.upstream == 28049)
+    assert set(issue.types) == set(PAST)
+    assert explain(PAST_THE_END, shipped, types, build, lambda issue: True).status == status
 
 
 @pytest.mark.parametrize(
