@@ -1,4 +1,4 @@
-"""`pytest-ngram`: prepares a repository, makes tables, and looks at tables and models."""
+"""`pytest-ngram`: prepares a repository, fetches a corpus, makes tables, and looks at tables and models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from pytest_ngram import __version__
-from pytest_ngram.cli import init, look, table
+from pytest_ngram.cli import corpus, init, look, table
 from pytest_ngram.errors import NgramError
 
 _INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
@@ -41,6 +41,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (init, table, look):
+    for group in (init, corpus, table, look):
         group.add(commands)
     return top
