@@ -112,16 +112,18 @@ def of_hashing(cpu_s: float, created: list[Created]) -> list[bool]:
 
 def of_whole(built: dict[str, list[Ran]], created: list[Created]) -> list[bool]:
     """Compare `table build` on each engine with llama-lookup-create, from start to end."""
-    wall_s = {engine: median(run.wall_s for run in runs) for engine, runs in built.items()}
-    for engine, runs in built.items():
-        cpu_s = median(run.cpu_s for run in runs)
-        print(f"end to end, {engine}: {wall_s[engine]:.2f} s ({cpu_s:.2f} s of all cores together)")
+    runs = {**built, "llama-lookup-create": [each.whole for each in created]}
+    wall_s = {name: median(run.wall_s for run in of_name) for name, of_name in runs.items() if of_name}
+    for name, median_s in wall_s.items():
+        cpu_s = median(run.cpu_s for run in runs[name])
+        others = median(run.others_s / run.wall_s for run in runs[name])
+        print(
+            f"end to end, {name}: {median_s:.2f} s ({cpu_s:.2f} s of cores; others used {others:.1f} cores)"
+        )
     if not created:
         print(f"end to end against llama-lookup-create: {NOT_THERE}")
         return []
-    theirs_s = median(each.whole.wall_s for each in created)
-    cpu_s = median(each.whole.cpu_s for each in created)
-    print(f"end to end, llama-lookup-create: {theirs_s:.2f} s ({cpu_s:.2f} s of its core)")
+    theirs_s = wall_s.pop("llama-lookup-create")
     return [
         verdict(f"end to end, {engine}", theirs_s / ours_s, 1.0, "times as fast")
         for engine, ours_s in wall_s.items()

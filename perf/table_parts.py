@@ -75,10 +75,11 @@ class Tokenized:
 
 @dataclass(frozen=True)
 class Ran:
-    """A program from start to end: seconds on the clock, and of all cores that it and its own used."""
+    """A program from start to end: seconds on the clock, of the cores that it used, and that others used."""
 
     wall_s: float
     cpu_s: float
+    others_s: float
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ def run(
     on_line: Callable[[str, psutil.Process], None],
 ) -> Ran:
     """Run a program, and hear of each line of its standard error. Raises `OptionError` if it fails."""
-    begin_s, said = time.perf_counter(), ""
+    begin_s, begin_busy_s, said = time.perf_counter(), _busy_s(), ""
     with subprocess.Popen(
         command, env=env, text=True, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     ) as running:
@@ -243,7 +244,13 @@ def run(
             checked=[" ".join(map(str, command))],
             fix="run it by hand, or leave it out",
         )
-    return Ran(time.perf_counter() - begin_s, usage.ru_utime + usage.ru_stime)
+    cpu_s = usage.ru_utime + usage.ru_stime
+    return Ran(time.perf_counter() - begin_s, cpu_s, max(_busy_s() - begin_busy_s - cpu_s, 0.0))
+
+
+def _busy_s() -> float:
+    times = psutil.cpu_times()
+    return times.user + times.nice + times.system
 
 
 def find_program(given: Path | None, cache_dir: Path) -> Program | None:
