@@ -15,18 +15,19 @@ _MODE = 0o644
 
 
 @contextlib.contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, mode: int = _MODE) -> Iterator[Path]:
     """Yield the path of a new file in the same folder; it takes the place of `path` if nothing is raised.
 
     A reader sees the old file or the whole new one, even after a power cut: the new file is synced, takes the
-    name by a rename, and the folder is synced. On any failure the new file is removed. Raises OSError.
+    name by a rename, and the folder is synced. On any failure the new file is removed. `mode` is that of the
+    finished file; until then its owner alone may read it. Raises OSError.
     """
     handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=TEMP_SUFFIX, dir=path.parent)
     os.close(handle)
     try:
         yield Path(name)
         _sync(name, os.O_RDONLY)
-        os.chmod(name, _MODE)  # a temporary file is made for its owner's eyes only
+        os.chmod(name, mode)  # a temporary file is made for its owner's eyes only
         os.replace(name, path)
     except BaseException:
         with contextlib.suppress(OSError):
@@ -39,6 +40,12 @@ def write_whole(path: Path, data: bytes) -> None:
     """Write a file by `replacing`. Raises OSError."""
     with replacing(path) as new:
         new.write_bytes(data)
+
+
+def write_synced(path: Path, data: bytes) -> None:
+    """Write a file, and wait until the disk has it: a disk that is full says so here. Raises OSError."""
+    path.write_bytes(data)
+    _sync(path, os.O_RDONLY)
 
 
 def remove_leftovers(folder: Path, stem: str) -> None:

@@ -154,6 +154,15 @@ def test_url_of_a_native_server(start_native: Starter, model_path: Path) -> None
     compare.check_start(server_argv(model_path, spec_types=["draft-mtp"]), seen)
 
 
+def test_many_texts_are_tokenized_as_if_alone(start_native: Starter) -> None:
+    """This build keeps the texts of one request apart: ids are those of single requests."""
+    texts = ["the model", " expert", "", "<|im_end|>", "\n\nthe", "é", "model " * 20_000, "-1"]
+    with Client(start_native().url) as talking:
+        many = talking.tokenize_many(texts)
+        alone = [talking.tokenize(text, parse_special=False, add_special=False) for text in texts]
+    assert [tuple(ids.tolist()) for ids in many] == alone
+
+
 PARENT = """
 import time
 from pathlib import Path

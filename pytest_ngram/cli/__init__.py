@@ -1,0 +1,46 @@
+"""`pytest-ngram`: prepares a repository, fetches a corpus, makes tables, and looks at tables and models."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+
+from pytest_ngram import __version__
+from pytest_ngram.cli import corpus, init, look, table
+from pytest_ngram.errors import NgramError
+
+_INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns 0, or 1 with the error on standard error, or 130 after Ctrl-C."""
+    arguments = parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without dashes and dots still gets the numbers
+    try:
+        for line in arguments.run(arguments):
+            print(line)
+    except NgramError as error:
+        print(f"{type(error).__name__}: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("stopped by Ctrl-C", file=sys.stderr)
+        return _INTERRUPTED
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line: `pytest-ngram COMMAND …`."""
+    top = argparse.ArgumentParser(
+        prog="pytest-ngram",
+        description="Prepares a repository, makes lookup tables, and looks at them and at models. "
+        "Cells are measured with `pytest bench`.",
+    )
+    top.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for group in (init, corpus, table, look):
+        group.add(commands)
+    return top
