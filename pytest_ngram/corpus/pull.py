@@ -151,8 +151,8 @@ class _Pull:
 def _said(too_long: Skipped) -> str:
     first = ", ".join(map(str, too_long.first_lines))
     return (
-        f"{TOO_LONG}: {too_long.count}, first in line {first}: kept as they came; no table is made of such rows, "
-        "and `table build` takes the others with --on-bad-line count"
+        f"{TOO_LONG}: {too_long.count}, first in line {first}: kept as they came; no table is made of such "
+        "rows, and `table build` takes the others with --on-bad-line count"
     )
 
 
