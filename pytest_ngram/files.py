@@ -1,11 +1,13 @@
-"""Files that are whole or not there, and locks between processes."""
+"""Files that are whole or not there, steps that nothing interrupts, and locks between processes."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -46,6 +48,31 @@ def write_synced(path: Path, data: bytes) -> None:
     """Write a file, and wait until the disk has it: a disk that is full says so here. Raises OSError."""
     path.write_bytes(data)
     _sync(path, os.O_RDONLY)
+
+
+@contextlib.contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Let Ctrl-C and SIGTERM wait until the body is done, and then do what they do.
+
+    For a few steps of which all have to be made. Only what a handler of Python's own answers to can wait, and
+    only in the main thread; elsewhere no such signal arrives.
+    """
+    waiting: list[int] = []
+    in_main = threading.current_thread() is threading.main_thread()
+    before = {
+        number: handler
+        for number in (signal.SIGINT, signal.SIGTERM)
+        if in_main and callable(handler := signal.getsignal(number))
+    }
+    try:
+        for number in before:
+            signal.signal(number, lambda number, frame: waiting.append(number))
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        for caught in waiting[:1]:
+            signal.raise_signal(caught)
 
 
 def remove_leftovers(folder: Path, stem: str) -> None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
 
 from pytest_ngram import __version__
 from pytest_ngram.cli import corpus, init, look, table
@@ -20,16 +24,43 @@ def main(argv: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without dashes and dots still gets the numbers
-    try:
-        for line in arguments.run(arguments):
-            print(line)
-    except NgramError as error:
-        print(f"{type(error).__name__}: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("stopped by Ctrl-C", file=sys.stderr)
-        return _INTERRUPTED
+    with _noting_ctrl_c() as pressed:
+        try:
+            for line in arguments.run(arguments):
+                print(line)
+        except NgramError as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        except (KeyboardInterrupt, ImportError) as error:
+            if isinstance(error, ImportError) and not pressed:
+                raise
+            print("stopped by Ctrl-C", file=sys.stderr)
+            return _INTERRUPTED
     return 0
+
+
+@contextlib.contextmanager
+def _noting_ctrl_c() -> Iterator[list[int]]:
+    """Yield a list that Ctrl-C puts its signal into before it raises `KeyboardInterrupt`.
+
+    A module written in C that is interrupted while it is imported drops that, and raises an `ImportError`
+    that does not tell where it is from. A handler that somebody else has set, or none (SIGINT is ignored), stays.
+    """
+    pressed: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        signal.default_int_handler(number, frame)
+
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield pressed
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import msgspec
 
-from pytest_ngram.corpus.rows import FORMAT, ROW_LIMIT_BYTES, TOO_LONG, UNDECODABLE, Line, why
+from pytest_ngram.corpus.reader import lines_of
+from pytest_ngram.corpus.report import Skipped
+from pytest_ngram.corpus.rows import FORMAT, UNDECODABLE, Line, why
+from pytest_ngram.corpus.tally import BOM
 from pytest_ngram.errors import CorpusError
 
-_BOM = b"\xef\xbb\xbf"
 _FIRST_LINES = 5
 _DECODER = msgspec.json.Decoder(Line)
 _SERVER = "have the export mended; what was here before stays as it was"
@@ -41,8 +43,19 @@ def decrypt(encrypted: BinaryIO, new: Path, identities: Sequence[Any]) -> None:
             raise _not_decrypted(str(error)) from None
 
 
-def count_rows(path: Path, wanted_rows: int, max_bytes: int) -> int:
-    """Return how many rows a gzip-JSONL file has, once each was found usable; blank lines are none.
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What is in an export: how many rows, blank lines being none, and those of them that are too long.
+
+    These are no reason to have nothing: whoever reads the file passes over them, and counts them.
+    """
+
+    rows: int
+    too_long: Skipped | None
+
+
+def check_rows(path: Path, wanted_rows: int, max_bytes: int) -> Checked:
+    """Return what is in a gzip-JSONL file, once each row was found usable, or too long to be looked at.
 
     Nothing is kept: memory is that of the longest row (`ROW_LIMIT_BYTES` at most), whatever the file
     unpacks to.
@@ -60,8 +73,9 @@ def count_rows(path: Path, wanted_rows: int, max_bytes: int) -> int:
             )
         file.seek(0)
         try:
-            for raw in _lines(gzip.GzipFile(fileobj=file)):
-                tally.take(raw)
+            unzipped = io.BufferedReader(cast(Any, gzip.GzipFile(fileobj=file)))
+            for number, raw in lines_of(cast(BinaryIO, unzipped), tally.saw):
+                tally.take(number, raw)
         except (EOFError, zlib.error, gzip.BadGzipFile):
             # Their words are left out: one of them quotes what it found.
             raise CorpusError(
@@ -70,16 +84,9 @@ def count_rows(path: Path, wanted_rows: int, max_bytes: int) -> int:
                 fix=_SERVER,
             ) from None
     tally.close()
-    return tally.rows
-
-
-def _lines(unzipped: gzip.GzipFile) -> Iterator[bytes]:
-    """Yield the lines; of one that is too long only the beginning, and nothing after it."""
-    stream = io.BufferedReader(cast(Any, unzipped))
-    while raw := stream.readline(ROW_LIMIT_BYTES + 1):
-        yield raw
-        if len(raw) > ROW_LIMIT_BYTES:
-            return
+    too_long = tally.too_long
+    skipped = Skipped(len(too_long), tuple(too_long[:_FIRST_LINES])) if too_long else None
+    return Checked(tally.rows, skipped)
 
 
 @dataclass(slots=True)
@@ -90,25 +97,29 @@ class _Tally:
     rows: int = 0
     size_bytes: int = 0
     bad: dict[str, list[int]] = field(default_factory=dict)
+    too_long: list[int] = field(default_factory=list)
 
-    def take(self, raw: bytes) -> None:
+    def saw(self, raw: bytes) -> None:
         self.size_bytes += len(raw)
-        self.lines += 1
         if self.size_bytes > self.max_bytes:
             raise CorpusError(
                 "the export unpacks to more than is allowed",
-                checked=[f"more than {self.max_bytes} bytes, in line {self.lines}"],
+                checked=[f"more than {self.max_bytes} bytes, in line {self.lines + 1}"],
                 fix="raise --max-mb if you expect as much",
             )
-        text = raw.removeprefix(_BOM) if self.lines == 1 else raw
-        if not text or text.isspace():
+
+    def take(self, number: int, raw: bytes | None) -> None:
+        self.lines = number
+        text = raw.removeprefix(BOM) if raw is not None and number == 1 else raw
+        if text is not None and (not text or text.isspace()):
             return
         self.rows += 1
         if self.rows > self.wanted_rows:
             raise self._other_rows("and there are more")
-        reason = _reason(text)
-        if reason is not None:
-            self.bad.setdefault(reason, []).append(self.lines)
+        if text is None:
+            self.too_long.append(number)
+        elif (reason := _reason(text)) is not None:
+            self.bad.setdefault(reason, []).append(number)
 
     def close(self) -> None:
         if self.bad:
@@ -139,8 +150,6 @@ class _Tally:
 
 def _reason(text: bytes) -> str | None:
     """Return what is wrong with a row, None where it can be used."""
-    if len(text) > ROW_LIMIT_BYTES:
-        return TOO_LONG
     try:
         _DECODER.decode(text)
     except (*UNDECODABLE, RecursionError):

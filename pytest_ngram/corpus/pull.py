@@ -15,6 +15,8 @@ from typing import Any
 from pytest_ngram.corpus import export_body, export_logs
 from pytest_ngram.corpus.export_client import ChangedError, ExportClient, Manifest
 from pytest_ngram.corpus.export_limits import Limits, base_url
+from pytest_ngram.corpus.report import Skipped
+from pytest_ngram.corpus.rows import TOO_LONG
 from pytest_ngram.corpus.secret_file import read_identities, read_token
 from pytest_ngram.corpus.state import SECRET_MODE, PullState, held, write_state
 from pytest_ngram.errors import CorpusError
@@ -127,12 +129,12 @@ class _Pull:
         output = self._wanted.output
         with replacing(output, mode=SECRET_MODE) as new:
             export_body.decrypt(encrypted, new, self._identities)
-            rows = export_body.count_rows(new, manifest.rows, self._wanted.limits.max_bytes)
+            checked = export_body.check_rows(new, manifest.rows, self._wanted.limits.max_bytes)
             state = PullState(
                 base=self._base,
                 content_id=manifest.content_id,
                 etag=etag,
-                rows=rows,
+                rows=checked.rows,
                 bytes=manifest.bytes,
                 sha256=manifest.sha256.lower(),
                 file_bytes=new.stat().st_size,
@@ -141,7 +143,17 @@ class _Pull:
             )
         # The file first: where this ends between the two, its hash does not fit and all is pulled again.
         write_state(output, state)
+        if checked.too_long is not None:
+            self._tell(_said(checked.too_long))
         return Pulled(updated=True, state=state)
+
+
+def _said(too_long: Skipped) -> str:
+    first = ", ".join(map(str, too_long.first_lines))
+    return (
+        f"{TOO_LONG}: {too_long.count}, first in line {first}: kept as they came; no table is made of such "
+        "rows, and `table build` takes the others with --on-bad-line count"
+    )
 
 
 def _check_output(output: Path) -> None:

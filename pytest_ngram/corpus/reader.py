@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import io
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -105,7 +105,7 @@ def _read_file(path: Path, chooser: Chooser, kind: Format) -> None:
     tally = chooser.begin(path.name)
     try:
         with path.open("rb") as file:
-            lines = _lines(_unzipped(file, path), tally)
+            lines = lines_of(_unzipped(file, path), tally.saw)
             if kind == "jsonl":
                 for number, raw in lines:
                     chooser.take_line(raw, number)
@@ -133,17 +133,22 @@ def _unzipped(file: io.BufferedReader, path: Path) -> BinaryIO:
     return cast(BinaryIO, io.BufferedReader(cast(Any, gzip.GzipFile(fileobj=file))))
 
 
-def _lines(stream: BinaryIO, tally: Tally) -> Iterator[tuple[int, bytes | None]]:
-    """Yield each line with its number, None for one that is too long: it is passed over in pieces."""
+def lines_of(stream: BinaryIO, saw: Callable[[bytes], None]) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line with its number, None for one that is too long: it is passed over in pieces.
+
+    Args:
+        stream: uncompressed.
+        saw: called with all bytes, in pieces, before the line that they are of is yielded.
+    """
     number = 0
     while raw := stream.readline(ROW_LIMIT_BYTES):
         number += 1
-        tally.saw(raw)
+        saw(raw)
         line: bytes | None = raw
         while len(raw) == ROW_LIMIT_BYTES and raw[-1:] != b"\n":
-            line = None
+            line, raw = None, b""  # neither is held while the next piece is read
             raw = stream.readline(ROW_LIMIT_BYTES)
-            tally.saw(raw)
+            saw(raw)
         yield number, line
 
 

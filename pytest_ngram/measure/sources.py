@@ -103,9 +103,7 @@ def read_corpora_of(table: TableSpec, base: Path) -> Corpora:
 
 def selection_of(table: TableSpec) -> Selection:
     """Return which messages a table of the matrix is built from."""
-    return Selection(
-        roles=table.roles, min_chars=table.min_chars, max_mb=table.max_mb, seed=table.seed
-    )
+    return Selection(roles=table.roles, min_chars=table.min_chars, max_mb=table.max_mb, seed=table.seed)
 
 
 def read_prompt_sets(matrix: MatrixSpec, base: Path) -> dict[str, PromptSet]:

@@ -50,8 +50,8 @@ def answer(text: str) -> str:
     return known.text(known.continuation([*ids, end_of_template], 48)) * 2
 
 
-def message(number: int, content: str, session: str = "secret plans") -> str:
-    row = {"v": 1, "session": session, "seq": number, "role": "user", "content": content}
+def message(number: int, content: str, role: str = "user") -> str:
+    row = {"v": 1, "session": "secret plans", "seq": number, "role": role, "content": content}
     return json.dumps(row) + "\n"
 
 
@@ -107,6 +107,18 @@ def test_a_prompt_in_the_corpus_is_refused(leaky: Project) -> None:
     assert leakage["at"] == {"corpus": "chats.jsonl", "session": "secret plans", "number": 10, "line": 4}
     assert set(cells(data)) == {"fresh", "brief"}
     assert {r["extra_info"]["ngram"]["cell"]["prompt"] for r in data["benchmarks"]} == set(PROMPTS)
+
+
+def test_a_question_leaks_through_its_answer(leaky: Project) -> None:
+    """With a table of answers alone, as `init` writes it, a prompt that was asked in the chats is refused."""
+    question, reply = PROMPTS["copied"], answer(PROMPTS["copied"])
+    rows = [message(1, question), message(2, reply, "assistant"), message(3, own_words()[0], "assistant")]
+    (leaky.bench / "chats.jsonl").write_text("".join(rows), encoding="utf-8")
+    leaky.edit("chats.jsonl}, min_count", "chats.jsonl}, roles: [assistant], min_count")
+    result = leaky.run("--benchmark-quiet")
+    result.assert_outcomes(passed=8, errors=1)
+    result.stdout.fnmatch_lines(["*prompt 'copied' is in the corpus of table 'chats': a run of 63 tokens*"])
+    assert "in message 1 of session 'secret plans' (line 1 of chats.jsonl)" in result.stdout.str()
 
 
 def test_a_start_of_leaks_alone_gets_no_server(leaky: Project) -> None:

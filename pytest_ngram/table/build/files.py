@@ -36,18 +36,20 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
 def write_table(path: Path, data: bytes, beside: Path, manifest: bytes) -> None:
     """Write a table and its manifest: both whole, or what was there before.
 
-    Both are on the disk before either takes its name, so a full disk or Ctrl-C changes nothing. Where taking
-    the names fails in between, neither is left: a table is never beside the manifest of another.
+    Both are on the disk before either takes its name, so a full disk or Ctrl-C changes nothing. Ctrl-C
+    while they take their names waits until both have. Where one cannot, neither is left: a table is never
+    beside the manifest of another.
 
     Raises:
         TableError: the folder cannot be written to, or the disk is full.
     """
     naming = False
-    with explained(path.parent):
+    with explained(path.parent), contextlib.ExitStack() as last:
         try:
             with files.replacing(path) as new_table, files.replacing(beside) as new_manifest:
                 files.write_synced(new_table, data)
                 files.write_synced(new_manifest, manifest)
+                last.enter_context(files.uninterrupted())
                 naming = True
         except BaseException:
             if naming:

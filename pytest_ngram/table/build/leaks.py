@@ -1,4 +1,8 @@
-"""What of the prompts is in the corpus of a table: looked for once, and kept beside the table."""
+"""What of the prompts is in the corpora of a table: looked for once, and kept beside the table.
+
+All their messages are looked at, not only those that the table counts. A table of answers alone has read no
+question, and yet it drafts the answer to a question that was asked in these chats.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from pytest_ngram.corpus import Corpora
+from pytest_ngram.corpus import Corpora, read_corpora
 from pytest_ngram.corpus.leakage import Found, find
 from pytest_ngram.files import write_whole
 from pytest_ngram.record import CorpusPlace, Leakage
@@ -17,8 +21,8 @@ from pytest_ngram.table.build.builder import Tokenizer, Wanted
 from pytest_ngram.table.build.files import explained, locked
 from pytest_ngram.table.build.tokens import OnProgress, Tokens
 
-# Raise it when the same prompts and corpus would give another leakage.
-LEAKAGE_VERSION = 1
+# Raise it when the same prompts and corpora would give another leakage.
+LEAKAGE_VERSION = 2
 _LOCK_TIMEOUT_S = 3600.0
 
 # UnicodeDecodeError is what msgspec before 0.23 raises for bytes that are not UTF-8.
@@ -47,13 +51,16 @@ def leakage_of(
     *,
     on_progress: OnProgress | None = None,
 ) -> dict[str, Leakage]:
-    """Look for prompts in the messages that a table was built from.
+    """Look for prompts in all messages of the corpora that a table was built from.
+
+    Whatever it was built from them: whose role, how long or in a sample or not decides what the table counts,
+    not what was said in these chats.
 
     Nothing is tokenized for prompts that were looked for before; for others, what the token cache lacks.
 
     Args:
         prompts: by id, the texts of their own turns: no system prompt, no template.
-        wanted: what the table was built from.
+        wanted: what the table was built from; of its selection nothing counts.
         tokenizer: the one that it was built with.
         table: where it lies in the cache.
         on_progress: called as the messages are tokenized.
@@ -76,7 +83,7 @@ def leakage_of(
 def _look(
     prompts: Mapping[str, Turns], wanted: Wanted, tokenizer: Tokenizer, on_progress: OnProgress | None
 ) -> dict[str, Leakage]:
-    corpora = wanted.read()
+    corpora = read_corpora(wanted.paths, on_bad=wanted.on_bad, kind=wanted.kind)
     tokens = Tokens(
         corpora.messages,
         tokenizer.tokenize,

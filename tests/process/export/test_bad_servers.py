@@ -14,6 +14,7 @@ from typing import Any
 import pyrage
 import pytest
 
+from pytest_ngram.corpus import read_corpora
 from pytest_ngram.corpus.export_limits import Limits
 from pytest_ngram.corpus.pull import Wanted, pull
 from pytest_ngram.errors import CorpusError
@@ -378,18 +379,40 @@ def test_rows_bound_a_bomb(export: Any, quick: Callable[..., list[str]]) -> None
     assert caught.value.checked == ("10 rows are told, and there are more",)
 
 
-def test_a_line_without_an_end(export: Any, quick: Callable[..., list[str]]) -> None:
-    """A row is held in memory as long as it may be, and no longer."""
-    export.put(b'{"v":1,"content":"' + b"a" * 200_000_000 + b'"}\n')
+def test_a_line_without_an_end(export: Any, puller: Any, quick: Callable[..., list[str]]) -> None:
+    """A row is held in memory as long as it may be, and no longer; it is told by its number, and kept."""
+    export.put(NEW + b'{"v":1,"content":"' + b"a" * 200_000_000 + b'"}\n' + NEW)
     tracemalloc.start()
     try:
-        with pytest.raises(CorpusError, match="first line 1") as caught:
-            quick(export.url)
+        told = quick(export.url)
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     assert peak_bytes < 100_000_000
-    assert "longer than 32 MB" in caught.value.checked[0]
+    assert told[-1].startswith("longer than 32 MB: 1, first in line 3: kept as they came")
+    assert puller.state()["rows"] == 5
+
+
+def test_a_long_row_beside_a_bad_one(export: Any, quick: Callable[..., list[str]]) -> None:
+    """Another bad row stops the pull as ever, and is found behind a row that is too long."""
+    export.put(b"a" * 33_000_000 + b"\n" + BAD_ROW)
+    with pytest.raises(CorpusError, match="1 of 4 lines of the export cannot be used, first line 3"):
+        quick(export.url)
+
+
+def test_a_table_is_built_around_a_long_row(export: Any, puller: Any) -> None:
+    """What is pulled with exit code 0 can be used: `table build` tells the same row, and goes on if asked."""
+    export.put(NEW + b'{"v":1,"content":"' + b"a" * 33_000_000 + b'"}\n' + NEW)
+    done = puller.pull(export.url)
+    assert done.code == 0
+    assert "updated: 5 rows" in done.out
+    assert "longer than 32 MB: 1, first in line 3" in done.err
+    with pytest.raises(CorpusError, match="first line 3") as caught:
+        read_corpora([puller.output])
+    assert "longer than 32 MB: 1, first in line 3" in caught.value.checked
+    corpora = read_corpora([puller.output], on_bad="count")
+    assert [message.content for message in corpora.messages] == ["four", "five"] * 2
+    assert corpora.reports[0].n_rejected == 1
 
 
 def test_an_export_larger_than_allowed(export: Any, quick: Callable[..., list[str]]) -> None:

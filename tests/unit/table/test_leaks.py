@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pytest_ngram.corpus import Selection
+from pytest_ngram.corpus import Format, Selection
 from pytest_ngram.errors import TableError
 from pytest_ngram.record import CorpusPlace, Leakage
 from pytest_ngram.table import Ids
@@ -97,15 +97,49 @@ def test_a_damaged_file_costs_time_only(table: Path, corpus: Path, damage: bytes
     assert look(table, corpus, Counting(), a=PROMPT) == found
 
 
-def test_only_what_the_table_is_made_of_counts(build: Build, corpus: Path) -> None:
-    """A message that the table's choice leaves out cannot leak through it."""
-    wanted = Wanted(paths=(corpus,), selection=Selection(roles=("user",), min_chars=3, max_mb=0.000_03))
-    table = build(paths=wanted.paths, selection=wanted.selection, params=TableParams(min_count=1)).path
+@pytest.mark.parametrize(
+    "selection",
+    [Selection(roles=("assistant",)), Selection(min_chars=len(SECRET) + 1), Selection(max_mb=0.000_033)],
+    ids=["role", "length", "sample"],
+)
+def test_all_that_was_said_counts(build: Build, tmp_path: Path, selection: Selection) -> None:
+    """A question whose answer alone is in the table is found, whatever kept it out of the table."""
+    answer = "that is a message which is short"
+    rows = [("user", SECRET), ("assistant", answer if selection.max_mb is not None else answer * 2)]
+    corpus = tmp_path / "asked.jsonl"
+    corpus.write_text(
+        "".join(
+            json.dumps({"v": 1, "session": "s", "seq": seq, "role": role, "content": text}) + "\n"
+            for seq, (role, text) in enumerate(rows)
+        )
+    )
+    wanted = Wanted(paths=(corpus,), selection=selection)
+    assert SECRET not in [message.content for message in wanted.read().messages]
+    table = build(paths=wanted.paths, selection=selection, params=TableParams(min_count=1)).path
     found = leakage_of({"a": (PROMPT,)}, wanted, Tokenizer(as_bytes, "a" * 64, 256), table)
-    (used,) = (message.content for message in wanted.read().messages)
-    assert used != SECRET
-    assert found["a"].run is not None
-    assert found["a"].run < 8
+    assert found["a"].run == len(SECRET)
+    assert found["a"].at == CorpusPlace(corpus="asked.jsonl", session="s", number=0, line=1)
+
+
+def test_what_a_narrower_look_found_is_not_reused(table: Path, corpus: Path) -> None:
+    """Files of the version that looked at the table's own messages only are made anew."""
+    found = look(table, corpus, as_bytes, a=PROMPT)
+    kept = json.loads(leakage_path(table).read_text())
+    (name,) = kept["prompts"]
+    none = {"run": 0, "share": 0.0, "of_one_message": 0.0, "exact": 0, "near": 0, "at": None}
+    leakage_path(table).write_text(json.dumps({"version": 1, "prompts": {name: none}}))
+    assert look(table, corpus, as_bytes, a=PROMPT) == found
+
+
+@pytest.mark.parametrize("kind", ["text", "paragraphs"])
+def test_plain_text_is_read_as_the_table_reads_it(build: Build, tmp_path: Path, kind: Format) -> None:
+    """A corpus of plain text is looked into too, as one message or as paragraphs."""
+    path = tmp_path / "plain.txt"
+    path.write_text(f"{SECRET}\n\nzz")
+    wanted = Wanted(paths=(path,), kind=kind)
+    table = build(paths=(path,), kind=kind, params=TableParams(min_count=1)).path
+    found = leakage_of({"a": (f"{SECRET}\n\nzz",)}, wanted, Tokenizer(as_bytes, "a" * 64, 256), table)
+    assert found["a"].run == len(SECRET) + (4 if kind == "text" else 0)
 
 
 def test_turns_stand_alone(table: Path, corpus: Path) -> None:

@@ -205,7 +205,8 @@ def test_ctrl_c_leaves_the_old_file_or_the_new_one(large: list[Path], tmp_path: 
     assert process.returncode in (0, 130, -signal.SIGINT), said
     assert [path.name for path in tmp_path.iterdir()] == ["sum.lcs"]
     expected = encode(cap_counts(merge(random_table(1), random_table(2)), COUNT_CAP).counts)
-    assert out.read_bytes() == (b"old" if process.returncode else expected)
+    # one that comes while the new table takes its name waits until it has
+    assert out.read_bytes() in ([b"old", expected] if process.returncode else [expected])
 
 
 def test_a_file_that_cannot_be_written_whole_is_not_there(large: list[Path], tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,7 @@ import pytest_ngram
 from pytest_ngram.errors import TableError
 from pytest_ngram.table import Ids
 from pytest_ngram.table.build import BuiltTable, manifest_path
+from pytest_ngram.table.build.files import write_table
 
 Build = Callable[..., BuiltTable]
 InCache = Callable[[], set[str]]
@@ -57,23 +59,56 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert build().how == "built"
 
 
-def test_an_interrupted_write_leaves_nothing(
+def second_replace(does: Callable[[], None]) -> Callable[..., None]:
+    """`os.replace` that does something between the first file that takes its name and the second."""
+    real, calls = os.replace, [0]
+
+    def replace(*args: object) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            does()
+        real(*args)  # type: ignore[arg-type]
+
+    return replace
+
+
+def test_a_write_that_fails_between_the_two_leaves_nothing(
     build: Build, in_cache: InCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C between the table and its manifest passes on, and leaves neither."""
+    """Where the second of the two cannot take its name, neither is left: they would not fit."""
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "broken")
+
     with monkeypatch.context() as patch:
-        real, calls = os.replace, [0]
-
-        def replace(*args: object) -> None:
-            calls[0] += 1
-            if calls[0] == 2:
-                raise KeyboardInterrupt
-            real(*args)  # type: ignore[arg-type]
-
-        patch.setattr(os, "replace", replace)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", second_replace(fail))
+        with pytest.raises(TableError, match="folder for tables cannot be used"):
             build()
     assert in_cache() == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_between_the_two_leaves_a_whole_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """A signal while a table and its manifest take the places of older ones waits until both have."""
+    path, beside = tmp_path / "t.lcs", tmp_path / "t.json"
+    write_table(path, b"old table", beside, b"old manifest")
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(number, stop)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", second_replace(lambda: signal.raise_signal(number)))
+            with pytest.raises(KeyboardInterrupt, match=f"{number:d}"):
+                write_table(path, b"new table", beside, b"new manifest")
+        assert signal.getsignal(number) is stop
+    finally:
+        signal.signal(number, before)
+    assert (path.read_bytes(), beside.read_bytes()) == (b"new table", b"new manifest")
+    assert {each.name for each in tmp_path.iterdir()} == {"t.lcs", "t.json"}
 
 
 def test_what_a_killed_process_left_is_removed(build: Build, cache: Path) -> None:
