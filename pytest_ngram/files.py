@@ -9,6 +9,7 @@ import signal
 import tempfile
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -96,6 +97,28 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def hold(path: Path, owner: object) -> None:
+    """Mark a file as in use while an object lives, at most until its process ends. Raises OSError."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    weakref.finalize(owner, os.close, handle)
+    fcntl.flock(handle, fcntl.LOCK_SH)
+
+
+def is_held(path: Path) -> bool:
+    """Whether any process marks a file as in use; one that is not there is not. Raises OSError."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(handle)
+    return False
 
 
 def _wait_for_lock(handle: int, path: Path, timeout_s: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,7 +51,7 @@ class Reproductions:
 
     def run(self, name: str) -> Reproduced:
         """Run the reproduction of a name. Raises `NgramError` where the engine fails."""
-        return BY_NAME[name](self)
+        return _BY_NAME[name][0](self)
 
     def cache_after_others(self) -> Reproduced:
         """27852: ngram-cache drafts otherwise, or nothing, after another request on the same slot."""
@@ -285,14 +285,15 @@ PAST: dict[str, tuple[str, ...]] = {
     "draft-simple": _LONG_DRAFTS,
 }
 
-BY_NAME: dict[str, Callable[[Reproductions], Reproduced]] = {
-    "cache-after-others": Reproductions.cache_after_others,
-    "map-k-after-others": Reproductions.map_k_after_others,
-    "map-k4v-after-others": Reproductions.map_k4v_after_others,
-    "mod-pool": Reproductions.mod_pool,
-    "dynamic-table": Reproductions.dynamic_table,
-    "past-the-end": Reproductions.past_the_end,
-    "past-a-stop-word": Reproductions.past_a_stop_word,
-    "fixed-probabilities": Reproductions.fixed_probabilities,
-    "single-tokens": Reproductions.single_tokens,
+_BY_NAME: dict[str, tuple[Callable[[Reproductions], Reproduced], Iterable[str]]] = {
+    "cache-after-others": (Reproductions.cache_after_others, ["ngram-cache"]),
+    "map-k-after-others": (Reproductions.map_k_after_others, ["ngram-map-k"]),
+    "map-k4v-after-others": (Reproductions.map_k4v_after_others, ["ngram-map-k4v"]),
+    "mod-pool": (Reproductions.mod_pool, ["ngram-mod"]),
+    "dynamic-table": (Reproductions.dynamic_table, ["ngram-cache"]),
+    "past-the-end": (Reproductions.past_the_end, PAST),
+    "past-a-stop-word": (Reproductions.past_a_stop_word, ["ngram-simple"]),
+    "fixed-probabilities": (Reproductions.fixed_probabilities, ["ngram-map-k"]),
+    "single-tokens": (Reproductions.single_tokens, ["ngram-cache"]),
 }
+ASKED_TYPES = {name: frozenset(types) for name, (_, types) in _BY_NAME.items()}

@@ -11,7 +11,7 @@ from pytest_ngram.evidence import issues
 from pytest_ngram.evidence.gates import Gates
 from pytest_ngram.evidence.goldens import Goldens
 from pytest_ngram.evidence.isolation import Isolation
-from pytest_ngram.evidence.reproductions import BY_NAME, Reproductions
+from pytest_ngram.evidence.reproductions import ASKED_TYPES, Reproductions
 from pytest_ngram.evidence.runs import Chat, Runs
 from pytest_ngram.evidence.seam import Seam
 from pytest_ngram.evidence.servers import GateServers
@@ -78,7 +78,7 @@ class GateRoom:
             )
         self.servers = servers
         self.store = EvidenceStore(places.session)
-        self.issues = issues.read(places.gates / "known_issues.yaml", frozenset(BY_NAME))
+        self.issues = issues.read(places.gates / "known_issues.yaml", ASKED_TYPES)
         runs = Runs(servers, self.store, self._chat, self._prompts)
         goldens = Goldens(places.golden, places.session / "golden.lock")
         self.gates = Gates(runs, goldens, update, command, strict_golden)

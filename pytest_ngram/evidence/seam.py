@@ -57,15 +57,6 @@ class Seam:
         """Return what the build has. Raises `NgramError` where it cannot even answer one request."""
         return self._store.once("seam/report", Report, self._look)
 
-    def argvs(self, models: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Return the command line of each model and config, by `model/config`."""
-        matrix = self._servers.matrix
-        return {
-            f"{model}/{config}": self._servers.argv(model, config)
-            for model in models
-            for config in matrix.configs_of(model)
-        }
-
     def tensors(self, model_name: str) -> Tensors:
         """Return what a model's files say of its tensors, all shards together."""
         facts = self._servers.models.open(model_name).facts

@@ -157,6 +157,10 @@ def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         report.outcome = "failed"
         if error is None or isinstance(error, NgramError | pytest.skip.Exception):
             report.longrepr = verdict.text
+    if verdict.status == "failed" and hasattr(report, "wasxfail"):
+        # pytest forgives a test that is marked, or calls itself, `xfail`: a gate is not forgiven
+        report.outcome, report.longrepr = "failed", verdict.text
+        del report.wasxfail
     report.user_properties.append((PROPERTY, _plain(verdict)))
 
 
@@ -201,7 +205,7 @@ def teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
 
 
 def end(session: pytest.Session) -> None:
-    """Fail a run in which a kind of gate judged nothing, and write the report that was asked for."""
+    """Fail a run with a failed verdict or a gate that judged nothing, and write the report asked for."""
     config = session.config
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or hasattr(config, "workerinput"):
@@ -211,8 +215,9 @@ def end(session: pytest.Session) -> None:
         return
     from pytest_ngram.judge.tally import vacuous
 
-    if vacuous([verdict for _, verdict in verdicts]) and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    plain = [verdict for _, verdict in verdicts]
+    if any(verdict.status == "failed" for verdict in plain) or vacuous(plain):
+        _fail(session)
     path = session_of(config).settings.gates.report
     if path is not None:
         # under xdist this process has collected nothing, so where the gates are is told by their ids
@@ -220,8 +225,12 @@ def end(session: pytest.Session) -> None:
         problem = _write_report(config, path, folder, dict(verdicts))
         if problem:
             config.stash[REPORT_PROBLEM] = problem
-            if session.exitstatus == pytest.ExitCode.OK:
-                session.exitstatus = pytest.ExitCode.TESTS_FAILED
+            _fail(session)
+
+
+def _fail(session: pytest.Session) -> None:
+    if session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def _write_report(config: pytest.Config, path: Path, folder: Path, verdicts: dict[str, Verdict]) -> list[str]:

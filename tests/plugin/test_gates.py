@@ -170,6 +170,26 @@ def test_a_skip_is_a_failure(gates: GateProject) -> None:
     result.stdout.fnmatch_lines(["*control: skipped*", "control *0 passed, 1 failed*"])
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_an_expected_failure_fails(gates: GateProject, workers: tuple[str, ...]) -> None:
+    """What pytest forgives a test that is marked, or calls itself, `xfail`, a gate is not forgiven."""
+    (gates.gates / "test_own.py").write_text(
+        "import pytest\n"
+        "from pytest_ngram.judge.types import failed\n"
+        "@pytest.mark.xfail\n"
+        "@pytest.mark.ngram_gate('control', over='model')\n"
+        "def test_marked(ngram_gate):\n"
+        "    ngram_gate.settle(failed('control', 'marked', []))\n"
+        "@pytest.mark.ngram_gate('control', over='model')\n"
+        "def test_called(ngram_gate):\n"
+        "    pytest.xfail('later')\n"
+    )
+    for which in ("marked", "called"):
+        result = gates.run("-k", which, *workers, tests="gates/test_own.py")
+        assert result.ret == 1
+        result.stdout.fnmatch_lines(["control *0 passed, 1 failed*", f"FAILED *test_{which}*"])
+
+
 def test_missing_issues_are_told(gates: GateProject) -> None:
     """Without known_issues.yaml nothing is judged, and the error says what to write."""
     (gates.gates / "known_issues.yaml").unlink()
@@ -227,12 +247,35 @@ def test_a_build_that_cannot_be_asked_has_a_report(gates: GateProject, workers: 
 
 def test_a_report_that_cannot_be_written_is_told(gates: GateProject) -> None:
     """Verdicts are shown all the same, and the run fails."""
-    (gates.project.path / "file").write_text("")
-    path = gates.project.path / "file" / "report.json"
+    folder = gates.project.path / "reports"
+    folder.mkdir()
+    (gates.gates / "conftest.py").write_text(
+        f"def pytest_runtestloop():\n    import pathlib\n    pathlib.Path({str(folder)!r}).rmdir()\n"
+    )
+    path = folder / "report.json"
     result = gates.run("-k", "metrics", f"--gates-report={path}", tests="gates/test_seam.py")
     assert result.ret == 1
     result.stdout.fnmatch_lines([f"FAILED: the report {path} cannot be written: *", "seam *1 passed*"])
     result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--gates-report=none/report.json", "*none/report.json is in no folder*"),
+        ("--gates-report=gates", "*gates is a folder*"),
+        ("--gates-report=", "*--gates-report names nothing*"),
+        ("--gates-golden=", "*--gates-golden names nothing*"),
+    ],
+)
+def test_a_path_that_cannot_be_used_is_told_before_the_run(
+    gates: GateProject, option: str, said: str
+) -> None:
+    """Not after minutes of gates; and an option that a variable left empty is not as if it were not there."""
+    result = gates.run("-k", "metrics", "--gates-update", option, tests="gates/test_seam.py")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([said, "*to do: *"])
+    result.stdout.no_fnmatch_line("seam *")
 
 
 def test_a_program_that_cannot_show_the_graph_fails(gates: GateProject) -> None:
