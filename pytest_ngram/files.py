@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import signal
+import stat
 import tempfile
 import threading
 import time
@@ -23,8 +25,11 @@ def replacing(path: Path, *, mode: int = _MODE) -> Iterator[Path]:
 
     A reader sees the old file or the whole new one, even after a power cut: the new file is synced, takes the
     name by a rename, and the folder is synced. On any failure the new file is removed. `mode` is that of the
-    finished file; until then its owner alone may read it. Raises OSError.
+    finished file; until then its owner alone may read it. What is no file (a device, a pipe, a link to one)
+    is never replaced. Raises OSError.
     """
+    if not may_be_replaced(path):
+        raise OSError(errno.EINVAL, "is there, and no regular file", str(path))
     handle, name = tempfile.mkstemp(prefix=f"{path.name}.", suffix=TEMP_SUFFIX, dir=path.parent)
     os.close(handle)
     try:
@@ -37,6 +42,17 @@ def replacing(path: Path, *, mode: int = _MODE) -> Iterator[Path]:
             os.unlink(name)
         raise
     _sync(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+
+
+def may_be_replaced(path: Path) -> bool:
+    """Whether nothing, a file or a link to one of these is at `path`: root could rename over `/dev/null`.
+
+    Raises OSError where that cannot be told.
+    """
+    try:
+        return stat.S_ISREG(path.stat().st_mode)
+    except FileNotFoundError:
+        return True
 
 
 def write_whole(path: Path, data: bytes) -> None:

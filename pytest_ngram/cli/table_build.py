@@ -171,7 +171,7 @@ def _tokenizer(vocabulary: Vocabulary, factory: Factory, cache: Path, shown: Sho
     from pytest_ngram.table.build.token_cache import token_cache
 
     log_path = cache / "logs" / f"table-build-{os.getpid()}.log"
-    with contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack, _log_of_a_failure(log_path):
         tokenize = stack.enter_context(
             LazyTokenizer(lambda: tokenizing_server(vocabulary, factory, log_path=log_path, say=shown.say))
         )
@@ -185,7 +185,21 @@ def _tokenizer(vocabulary: Vocabulary, factory: Factory, cache: Path, shown: Sho
         yield Tokenizer(tokenize, vocabulary.sha256, vocabulary.n_vocab, known)
         if known is not None and known.trouble is not None:
             shown.say(known.trouble)
-    log_path.unlink(missing_ok=True)  # after an error it stays, to be read
+
+
+@contextlib.contextmanager
+def _log_of_a_failure(path: Path) -> Iterator[None]:
+    """Keep the server's log only where an error of the engine names it: each stop would leave one more."""
+    from pytest_ngram.errors import EngineError
+
+    try:
+        yield
+    except EngineError:
+        raise
+    except BaseException:
+        path.unlink(missing_ok=True)
+        raise
+    path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

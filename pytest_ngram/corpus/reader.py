@@ -130,6 +130,12 @@ def _unzipped(file: io.BufferedReader, path: Path) -> BinaryIO:
     # A .gz file of 0 bytes would pass as an empty corpus; it is a cut one.
     if not start:
         raise EOFError("the file has 0 bytes")
+    if start != _GZIP_MAGIC:
+        raise CorpusError(
+            f"the corpus {path.name} has the name of a gzip file and is none",
+            checked=[f"{path}: it begins with {start!r}, a gzip file with {_GZIP_MAGIC!r}"],
+            fix="rename it without .gz if it is plain JSONL or text, else export or copy it again",
+        )
     return cast(BinaryIO, io.BufferedReader(cast(Any, gzip.GzipFile(fileobj=file))))
 
 

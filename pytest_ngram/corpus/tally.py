@@ -142,7 +142,8 @@ class Chooser:
             return
         if reason is not None:
             tally.filtered[reason] += 1
-            tally.other_roles[role] += reason == why_left.ROLE
+            if reason == why_left.ROLE:
+                tally.other_roles[role] += 1
             return
         encoded = line.content.encode()
         digest = digest_of(encoded)

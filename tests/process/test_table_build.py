@@ -193,6 +193,7 @@ def test_an_interrupted_build_leaves_no_file_and_no_server(
     assert servers
     request.getfixturevalue("assert_gone")(*servers)
     assert left(tmp_path) == {"cache", "long.jsonl"}
+    assert not list(tmp_path.glob("cache/logs/*")), "nobody has to read why it was stopped"
 
 
 def _small_files() -> None:

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import sqlite3
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -20,9 +21,10 @@ from pytest_ngram.models.vocabulary import tokenizer_sha256
 from pytest_ngram.table import Ids
 
 # Raise it when the same text would be kept as other bytes.
-_LAYOUT = 1
+_LAYOUT = 2
 _ASKED_AT_ONCE = 500  # sqlite takes 999 parameters in its oldest builds
 _BUSY_TIMEOUT_S = 30.0
+_CHECKSUM_BYTES = 4
 _INT32 = np.dtype("<i4")
 
 
@@ -79,12 +81,12 @@ class TokenCache:
         with self._troubled():
             for at in range(0, len(digests), _ASKED_AT_ONCE):
                 asked = digests[at : at + _ASKED_AT_ONCE]
-                found |= {digest: np.frombuffer(ids, _INT32) for digest, ids in self._select(asked)}
+                found |= {digest: _unsealed(digest, sealed) for digest, sealed in self._select(asked)}
         return found
 
     def put(self, ids: Mapping[bytes, Ids]) -> None:
         """Keep ids of texts; all of them or, where the process ends in between, none."""
-        rows = [(digest, each.astype(_INT32, copy=False).tobytes()) for digest, each in ids.items()]
+        rows = [(digest, _sealed(digest, each)) for digest, each in ids.items()]
         with self._troubled():
             if self._connection is not None:
                 with self._connection:
@@ -113,6 +115,25 @@ class TokenCache:
     def _drop(self) -> None:
         for suffix in ("", "-wal", "-shm"):
             self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+
+def _sealed(digest: bytes, ids: Ids) -> bytes:
+    """Ids behind a checksum of them and their text: sqlite would hand out bytes that the disk has changed."""
+    data = ids.astype(_INT32, copy=False).tobytes()
+    return _checksum(digest, data) + data
+
+
+def _unsealed(digest: bytes, sealed: object) -> Ids:
+    """Raises `sqlite3.DatabaseError` for a row that is not as it was written."""
+    if not isinstance(sealed, bytes) or sealed[:_CHECKSUM_BYTES] != _checksum(
+        digest, sealed[_CHECKSUM_BYTES:]
+    ):
+        raise sqlite3.DatabaseError("a row is not as it was written")
+    return np.frombuffer(sealed, _INT32, offset=_CHECKSUM_BYTES)
+
+
+def _checksum(digest: bytes, data: bytes) -> bytes:
+    return zlib.crc32(data, zlib.crc32(digest)).to_bytes(_CHECKSUM_BYTES)
 
 
 def _open(path: Path) -> sqlite3.Connection:

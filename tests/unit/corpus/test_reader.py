@@ -152,7 +152,9 @@ def test_a_corpus_without_a_message_is_an_error(corpus: Path, name: str) -> None
     corpus.write_bytes(data)
     with pytest.raises(CorpusError, match="no message") as caught:
         read_corpus(corpus, **arguments)
-    assert expected in "\n".join(caught.value.checked)
+    checked = "\n".join(caught.value.checked)
+    assert expected in checked
+    assert ("roles that were not asked for" in checked) == (name == "no such role")
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
@@ -171,7 +173,6 @@ BROKEN = {
     "no bytes": b"",
     "wrong checksum": ZIPPED[:-8] + b"\0\0\0\0" + ZIPPED[-4:],
     "damaged": ZIPPED[:200] + b"\xff" * 50 + ZIPPED[250:],
-    "not gzip": b"plain text",
     "text after it": ZIPPED + b"text",
 }
 
@@ -185,6 +186,15 @@ def test_a_damaged_gzip_file_is_an_error(tmp_path: Path, name: str) -> None:
         read_corpus(path, on_bad="count")
     assert re.match(r"\d+ rows, \d+ bytes were read before it: ", caught.value.checked[1])
     assert caught.value.fix
+
+
+def test_a_gz_that_is_no_gzip_is_named_as_that(tmp_path: Path) -> None:
+    """It is not damaged: somebody unpacked it, or never packed it."""
+    path = tmp_path / "chat.jsonl.gz"
+    path.write_bytes(line())
+    with pytest.raises(CorpusError, match="has the name of a gzip file and is none") as caught:
+        read_corpus(path)
+    assert "rename it without .gz" in caught.value.fix
 
 
 def test_a_cut_gzip_file_tells_how_many_rows_came_before(tmp_path: Path) -> None:

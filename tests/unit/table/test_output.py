@@ -68,3 +68,37 @@ def test_names_that_cannot_be(tmp_path: Path, corpus: Path) -> None:
     with pytest.raises(TableError, match="cannot be used") as caught:
         check_output(tmp_path / "none" / "x.lcs", [corpus], force=False)
     assert "No such file" in caught.value.checked[0]
+
+
+@pytest.mark.parametrize("name", ["table.lcs", "table.json", "link.lcs"])
+def test_what_is_no_file_is_not_replaced_by_force(tmp_path: Path, corpus: Path, name: str) -> None:
+    """A pipe, as a device would be: under the table's name, its manifest's, or behind a link."""
+    os.mkfifo(tmp_path / name.replace("link", "pipe"))
+    (tmp_path / "link.lcs").symlink_to("pipe.lcs")
+    with pytest.raises(TableError, match="no regular file"):
+        check_output(tmp_path / name.replace("json", "lcs"), [corpus], force=True)
+
+
+def test_a_link_to_nowhere_is_somebody_elses(tmp_path: Path, corpus: Path) -> None:
+    """A disk that is not mounted: the link would be gone, and the table on the wrong disk."""
+    (tmp_path / "chats.lcs").symlink_to(tmp_path / "disk" / "chats.lcs")
+    with pytest.raises(TableError, match="is no table that was built here"):
+        check_output(tmp_path / "chats.lcs", [corpus], force=False)
+
+
+@pytest.mark.parametrize(
+    ("name", "cause"),
+    [
+        (".", "is a folder"),
+        ("none/../x.lcs", "cannot be used"),
+        ("n" * 250 + ".lcs", "cannot be used"),
+        ("n" * 300 + ".lcs", "cannot be used"),
+    ],
+)
+def test_names_that_would_fail_at_the_end_fail_at_once(
+    tmp_path: Path, corpus: Path, monkeypatch: pytest.MonkeyPatch, name: str, cause: str
+) -> None:
+    """The temporary file's longer name counts, and a folder is looked at as it is written."""
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(TableError, match=cause):
+        check_output(Path(name), [corpus], force=True)

@@ -115,6 +115,35 @@ def test_a_damaged_file_costs_time_and_nothing_else(
         assert list(cache.get([digest_of(b"a")])) == [digest_of(b"a")]
 
 
+@pytest.mark.parametrize("change", ["a bit", "cut", "emptied", "text", "another text's"])
+def test_a_row_that_was_changed_is_not_believed(
+    build: Build, texts: list[str], path: Path, change: str
+) -> None:
+    """Sqlite has no checksums of rows: wrong ids would go into the table, and it would look well."""
+    with TokenCache(path) as cache:
+        first = build(tokens=cache)
+    data = first.path.read_bytes()
+    first.path.unlink()
+    with sqlite3.connect(path) as other:
+        rows = other.execute("SELECT digest, ids FROM tokens").fetchall()
+        for i, (digest, ids) in enumerate(rows):
+            changed = {
+                "a bit": ids[:-4] + bytes([ids[-4] ^ 1]) + ids[-3:],
+                "cut": ids[:-1],
+                "emptied": b"",
+                "text": "text",
+                "another text's": rows[i - 1][1],
+            }
+            other.execute("UPDATE tokens SET ids = ? WHERE digest = ?", (changed[change], digest))
+    other.close()
+    asked = Asked()
+    with TokenCache(path) as cache:
+        assert build(tokenize=asked, tokens=cache).path.read_bytes() == data
+        assert cache.trouble is not None
+        assert "a row is not as it was written; the file was damaged and is removed" in cache.trouble
+    assert asked.calls == [texts]
+
+
 def test_a_place_that_cannot_be_used_is_told(build: Build, tmp_path: Path) -> None:
     """The build goes on, and it is said that nothing is kept."""
     (tmp_path / "file").touch()
