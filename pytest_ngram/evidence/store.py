@@ -80,8 +80,12 @@ class EvidenceStore:
         except OSError as error:
             raise OptionError(
                 f"the evidence of the gates cannot be kept: {error.strerror or error}",
-                checked=[f"folder: {self.folder}", f"free there: {_free_mb(self.folder)}"],
-                fix="make room, or name another folder with --ngram-journal",
+                checked=[
+                    *([f"file: {error.filename}"] if error.filename else []),
+                    f"folder: {self.folder}",
+                    f"free there: {_free_mb(self.folder)}",
+                ],
+                fix="make room, or name a journal elsewhere with --ngram-journal: evidence lies beside it",
             ) from error
 
 

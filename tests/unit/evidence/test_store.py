@@ -90,5 +90,5 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     """The error says what is wrong with which folder, and how much room there is."""
     (tmp_path / "file").write_text("")
     store = EvidenceStore(tmp_path / "file" / "session")
-    with pytest.raises(OptionError, match=r"cannot be kept: .*\n.*folder: .*session\n.*free there"):
+    with pytest.raises(OptionError, match=r"cannot be kept: .*\n.*file: .*session\n.*folder: .*\n.*free"):
         store.once("x", int, lambda: 1)
