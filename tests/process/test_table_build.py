@@ -23,6 +23,7 @@ from pytest_ngram.engine import process
 from pytest_ngram.engine.client import Client
 from pytest_ngram.engine.command import server_argv
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
+from pytest_ngram.options import CACHE_VARIABLE
 from pytest_ngram.shipped import shipped
 from pytest_ngram.table.build import info, load_table
 from pytest_ngram.table.counts import count_bigrams
@@ -77,9 +78,11 @@ def test_the_table_holds_the_counts_of_the_models_own_tokens(
 
 
 def test_several_files_with_filters_are_built_and_told(
-    run: Run, tmp_path: Path, model_path: Path, session_cache: Path
+    run: Run, tmp_path: Path, model_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Files, rows, filters and the seed are printed and kept; a second build tokenizes nothing."""
+    # other tests of the session may have tokenized the demo corpus
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
     (tmp_path / "more.jsonl").write_text(
         row("one two three", role="assistant", ts="2026-01-15") + row("x", role="tool") + "{\n\n"
     )
