@@ -44,7 +44,8 @@ def _noting_ctrl_c() -> Iterator[list[int]]:
     """Yield a list that Ctrl-C puts its signal into before it raises `KeyboardInterrupt`.
 
     A module written in C that is interrupted while it is imported drops that, and raises an `ImportError`
-    that does not tell where it is from. A handler that somebody else has set, or none (SIGINT is ignored), stays.
+    that does not tell where it is from. A handler that somebody else has set, or none (SIGINT is ignored),
+    stays.
     """
     pressed: list[int] = []
 
