@@ -207,6 +207,9 @@ def test_the_host_owners_page(reader: Reader, tmp_path: Path, session_cache: Pat
     assert f"    {name}: " in said
     assert f"configs: {', '.join(shown['configs'])}\n" in said
     assert "1 MTP" in said
+    assert "chats.json: the manifest\n" in said
+    assert "predicted for -np 1: " in said
+    assert re.search(r"ngram-cache\+chats: no prompt of \d+ is in the corpus of the table", said)
     assert re.search(r"ngram-cache\+chats .* 4 ok", said)
     assert_compared(said, f"{name}/mtp1/word-en/t0/b1")
     assert len(list((reader.folder / ".ngram").glob("journal-*.jsonl"))) == 3
