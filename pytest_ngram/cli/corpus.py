@@ -7,7 +7,7 @@ import math
 import sys
 from collections.abc import Iterator
 
-from pytest_ngram.cli.arguments import Commands, named, path
+from pytest_ngram.cli.arguments import Commands, at_least, named, path
 
 _UNCHANGED = 3
 
@@ -46,7 +46,7 @@ def _add_limits(pull: argparse.ArgumentParser) -> None:
     pull.add_argument(
         "--retries",
         metavar="N",
-        type=_count,
+        type=at_least(0),
         default=4,
         help="more attempts for each request after a 5xx or a broken transfer (default: 4)",
     )
@@ -65,8 +65,9 @@ def _add_limits(pull: argparse.ArgumentParser) -> None:
 
 
 def _pull(arguments: argparse.Namespace) -> Iterator[str]:
-    from pytest_ngram.corpus.export_limits import MB, Limits
+    from pytest_ngram.corpus.export_limits import Limits
     from pytest_ngram.corpus.pull import Wanted, pull
+    from pytest_ngram.corpus.selection import MB
 
     limits = Limits(
         silence_s=arguments.timeout,
@@ -104,10 +105,3 @@ def _above_0(text: str) -> float:
     if not 0 < number < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number above 0")
     return number
-
-
-def _count(text: str) -> int:
-    """Return 0 or a natural number."""
-    if not (text.isascii() and text.isdigit()):
-        raise argparse.ArgumentTypeError(f"{text!r} is not 0, 1, 2, …")
-    return int(text)

@@ -11,10 +11,10 @@ from typing import NoReturn, TextIO
 
 from tqdm import tqdm
 
+from pytest_ngram.corpus.selection import MB
 from pytest_ngram.matrix.duration import said
 from pytest_ngram.table.build.tokens import Progress
 
-MB = 1_000_000
 EVERY_S = 10.0
 
 

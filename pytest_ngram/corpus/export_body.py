@@ -15,10 +15,9 @@ import msgspec
 from pytest_ngram.corpus.reader import lines_of
 from pytest_ngram.corpus.report import Skipped
 from pytest_ngram.corpus.rows import FORMAT, UNDECODABLE, Line, why
-from pytest_ngram.corpus.tally import BOM
+from pytest_ngram.corpus.tally import BOM, FIRST_LINES
 from pytest_ngram.errors import CorpusError
 
-_FIRST_LINES = 5
 _DECODER = msgspec.json.Decoder(Line)
 _SERVER = "have the export mended; what was here before stays as it was"
 
@@ -85,7 +84,7 @@ def check_rows(path: Path, wanted_rows: int, max_bytes: int) -> Checked:
             ) from None
     tally.close()
     too_long = tally.too_long
-    skipped = Skipped(len(too_long), tuple(too_long[:_FIRST_LINES])) if too_long else None
+    skipped = Skipped(len(too_long), tuple(too_long[:FIRST_LINES])) if too_long else None
     return Checked(tally.rows, skipped)
 
 
@@ -138,7 +137,7 @@ class _Tally:
         total = sum(len(lines) for lines in self.bad.values())
         first = min(lines[0] for lines in self.bad.values())
         reasons = [
-            f"{reason}: {len(lines)}, first in line {', '.join(map(str, lines[:_FIRST_LINES]))}"
+            f"{reason}: {len(lines)}, first in line {', '.join(map(str, lines[:FIRST_LINES]))}"
             for reason, lines in self.bad.items()
         ]
         return CorpusError(

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import httpx
 
+from pytest_ngram.corpus.selection import MB
 from pytest_ngram.errors import CorpusError
-
-MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from pytest_ngram.engine import code_files, executable, isa, log_reader, package
 from pytest_ngram.engine.build import Build, not_offered, of_flags, spec_types_of
 from pytest_ngram.engine.client import Client, CompletionRequest, CompletionResult
 from pytest_ngram.engine.help_text import parse_help, parse_version
+from pytest_ngram.engine.run_to_end import run_to_end
 from pytest_ngram.errors import EngineError
 from pytest_ngram.files import write_whole
 
@@ -243,28 +244,20 @@ def asking_environment(program: Path, cache_dir: Path | None) -> dict[str, str]:
 
 def _ask(program: Path, flag: str, environment: Mapping[str, str]) -> str:
     try:
-        done = subprocess.run(
-            [str(program), flag],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_TIMEOUT_S,
-            check=False,
-        )
+        code, said = run_to_end([str(program), flag], environment, timeout_s=_ASK_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise _cannot_ask(program, flag, "hang", f"no answer within {_ASK_TIMEOUT_S:g} s", "") from error
     except OSError as error:
         raise _cannot_ask(program, flag, "refused", str(error), "") from error
-    said = (done.stdout + done.stderr).decode("utf-8", "replace")
-    if done.returncode == -signal.SIGILL:
+    if code == -signal.SIGILL:
         plain = _cannot_ask(program, flag, "crash", "signal SIGILL (4)", said)
         raise isa.explain_sigill(plain, program, Path(os.devnull), isa.cpu_flags())
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        raise _cannot_ask(program, flag, "crash", f"signal {name} ({-done.returncode})", said)
-    if done.returncode == 127:  # the loader's own code: a library is missing
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise _cannot_ask(program, flag, "crash", f"signal {name} ({-code})", said)
+    if code == 127:  # the loader's own code: a library is missing
         raise _cannot_ask(program, flag, "refused", "exit code 127", said)
-    return said if done.returncode == 0 else ""
+    return said if code == 0 else ""
 
 
 def _cannot_ask(program: Path, flag: str, outcome: str, what: str, said: str) -> EngineError:

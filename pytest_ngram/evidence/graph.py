@@ -7,6 +7,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from pytest_ngram.engine.run_to_end import run_to_end
 from pytest_ngram.errors import EngineError
 
 EVAL_CALLBACK = "llama-eval-callback"
@@ -23,22 +24,14 @@ def nodes(program: Path, model: Path, environment: Mapping[str, str], *, timeout
     """
     command = [str(program), "-m", str(model), "-p", "a", "-n", "1", "-t", "1"]
     try:
-        done = subprocess.run(
-            command,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=timeout_s,
-            check=False,
-        )
+        code, text = run_to_end(command, environment, timeout_s=timeout_s)
     except subprocess.TimeoutExpired as error:
         raise _unknown(program, "hang", f"it did not end within {timeout_s:g} s") from error
     except OSError as error:
         raise _unknown(program, "crash", f"it cannot be started: {error.strerror}") from error
-    text = (done.stdout + done.stderr).decode("utf-8", "replace")
-    if done.returncode:
+    if code:
         last = text.strip().splitlines()[-1:] or ["nothing"]
-        how = f"signal {-done.returncode}" if done.returncode < 0 else f"exit code {done.returncode}"
+        how = f"signal {-code}" if code < 0 else f"exit code {code}"
         raise _unknown(program, "crash", f"it ended by {how}; it printed last: {last[0][:_SHOWN_CHARS]}")
     return tuple(sorted(set(_NODE.findall(text))))
 

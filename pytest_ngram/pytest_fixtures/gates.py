@@ -256,8 +256,8 @@ def summary(config: pytest.Config, terminal: Any) -> list[str]:
     lines = tally.told(named)
     lines += [f"NOT COMPARED: {line}" for line in tally.not_compared(named)]
     lines += [f"FAILED: {line}" for line in tally.vacuous(plain)]
-    first, *others = config.stash.get(REPORT_PROBLEM, None) or [""]
-    lines += [f"FAILED: {first}", *(f"  {line}" for line in others)] if first else []
+    problem: list[str] = config.stash.get(REPORT_PROBLEM, [])
+    lines += [f"  {line}" if i else f"FAILED: {line}" for i, line in enumerate(problem)]
     return [*lines, *([""] if lines else []), *tally.lines(plain)]
 
 

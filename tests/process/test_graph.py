@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -45,6 +46,15 @@ def test_a_program_that_fails_is_told(tmp_path: Path, script: str, outcome: str,
         look(tmp_path, script)
     assert caught.value.outcome == outcome
     assert said in str(caught.value)
+
+
+def test_what_a_hanging_program_has_started_is_ended(
+    tmp_path: Path, assert_gone: Callable[..., None]
+) -> None:
+    """A script whose child hangs leaves no process behind."""
+    with pytest.raises(EngineError, match="did not end within 1 s"):
+        look(tmp_path, f"sleep 60 & echo $! > {tmp_path}/pid; wait")
+    assert_gone(int((tmp_path / "pid").read_text()))
 
 
 def test_what_cannot_be_started_is_told(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Literal
 
 import msgspec
 
-from pytest_ngram.corpus import Corpora, Format, OnBad, Selection, read_corpora
+from pytest_ngram.corpus import Corpora, Format, Message, OnBad, Selection, read_corpora
 from pytest_ngram.errors import TableError
 from pytest_ngram.files import remove_leftovers
 from pytest_ngram.table import ID_LIMIT
@@ -72,6 +72,10 @@ class Tokenizer:
     vocab_sha256: str | None
     n_vocab: int
     cache: TokenCache | None = None
+
+    def tokens(self, messages: Sequence[Message], on_progress: OnProgress | None) -> Tokens:
+        """Return the tokens of messages, made as they are asked for."""
+        return Tokens(messages, self.tokenize, self.n_vocab, cache=self.cache, on_progress=on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,13 +162,7 @@ def make_table(
         TableError: nothing is left to write, or an id is outside the vocabulary.
     """
     require_countable(tokenizer.n_vocab)
-    tokens = Tokens(
-        corpora.messages,
-        tokenizer.tokenize,
-        tokenizer.n_vocab,
-        cache=tokenizer.cache,
-        on_progress=on_progress,
-    )
+    tokens = tokenizer.tokens(corpora.messages, on_progress)
     counted = count(tokens, wanted.params)
     if not counted.kept.pairs:
         raise _nothing_to_write(wanted, tokens, counted)

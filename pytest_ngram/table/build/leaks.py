@@ -19,7 +19,7 @@ from pytest_ngram.files import write_whole
 from pytest_ngram.record import CorpusPlace, Leakage
 from pytest_ngram.table.build.builder import Tokenizer, Wanted
 from pytest_ngram.table.build.files import explained, locked
-from pytest_ngram.table.build.tokens import OnProgress, Tokens
+from pytest_ngram.table.build.tokens import OnProgress
 
 # Raise it when the same prompts and corpora would give another leakage.
 LEAKAGE_VERSION = 2
@@ -84,13 +84,7 @@ def _look(
     prompts: Mapping[str, Turns], wanted: Wanted, tokenizer: Tokenizer, on_progress: OnProgress | None
 ) -> dict[str, Leakage]:
     corpora = read_corpora(wanted.paths, on_bad=wanted.on_bad, kind=wanted.kind)
-    tokens = Tokens(
-        corpora.messages,
-        tokenizer.tokenize,
-        tokenizer.n_vocab,
-        cache=tokenizer.cache,
-        on_progress=on_progress,
-    )
+    tokens = tokenizer.tokens(corpora.messages, on_progress)
     messages = list(tokens)
     turns = [turn for each in prompts.values() for turn in each]
     ids = iter(tokenizer.tokenize(turns))
