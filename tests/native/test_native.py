@@ -147,11 +147,14 @@ def test_sigterm_ends_it(start_native: Starter) -> None:
 
 
 def test_url_of_a_native_server(start_native: Starter, model_path: Path) -> None:
-    """A native server tells of itself what a URL engine compares."""
+    """A native server tells its types; how it drafts has to be told by whoever started it."""
     server = start_native(spec="draft-mtp")
     seen = url.connect(server.url).seen
     assert seen.spec_types == ("draft-mtp",)
-    compare.check_start(server_argv(model_path, spec_types=["draft-mtp"]), seen)
+    argv = server_argv(model_path, spec_types=["draft-mtp"])
+    with pytest.raises(EngineError, match="no answer of the server tells"):
+        compare.check_start(argv, seen)
+    compare.check_start(argv, seen, told=["--spec-type", "draft-mtp"])
 
 
 def test_many_texts_are_tokenized_as_if_alone(start_native: Starter) -> None:
