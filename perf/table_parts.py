@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 import sysconfig
 import tempfile
 import time
@@ -216,7 +217,7 @@ def _peak_rss_mb() -> float:
 def build(model: Path, corpus: Corpus, folder: Path, server: Path | None) -> Ran:
     """Run `pytest-ngram table build` with nothing in its cache."""
     with tempfile.TemporaryDirectory(dir=folder) as fresh:
-        command: list[str | Path] = ["pytest-ngram", "table", "build", corpus.jsonl]
+        command: list[str | Path] = [sys.executable, "-m", "pytest_ngram.cli", "table", "build", corpus.jsonl]
         command += ["-o", f"{fresh}/built.lcs", "--model", model, "--cache-dir", f"{fresh}/cache"]
         command += [] if server is None else ["--llama-server", server]
         return run(command, os.environ, lambda line, running: None)
