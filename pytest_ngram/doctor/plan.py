@@ -22,7 +22,8 @@ from pytest_ngram.measure.models import Models
 from pytest_ngram.measure.servers import compose_argv, need_of_start_bytes
 from pytest_ngram.measure.setup import Setup, read_setup
 from pytest_ngram.measure.unfit import unfit
-from pytest_ngram.models.gguf_file import ModelFacts, inspect, token_lists_differ_at
+from pytest_ngram.models.gguf_file import ModelFacts, inspect
+from pytest_ngram.models.vocabulary import token_lists_differ_at
 from pytest_ngram.shipped import shipped
 
 _DRAFT = Path("draft.gguf")  # the name of a draft model of which nothing else is known

@@ -5,9 +5,12 @@ from pytest_ngram.record.host import Disturbance, Entry, Host, Memory, Pressure
 from pytest_ngram.record.packing import pack_tokens, unpack_tokens
 from pytest_ngram.record.telemetry import Cost, StepTime, Telemetry
 from pytest_ngram.record.types import (
+    ECHO,
     SCHEMA,
     Cell,
+    CorpusPlace,
     Engine,
+    Leakage,
     Model,
     Outcome,
     Pass,
@@ -24,13 +27,16 @@ from pytest_ngram.record.types import (
 )
 
 __all__ = [
+    "ECHO",
     "SCHEMA",
     "Cell",
+    "CorpusPlace",
     "Cost",
     "Disturbance",
     "Engine",
     "Entry",
     "Host",
+    "Leakage",
     "Memory",
     "Model",
     "Outcome",

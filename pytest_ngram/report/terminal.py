@@ -159,12 +159,12 @@ def _name(record: Record) -> str:
 
 def _more(names: Sequence[str], *, whole: bool) -> str:
     if whole:
-        return f", {_counted(len(names), 'cell')}"
+        return f", {counted(len(names), 'cell')}"
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
 def _title(summary: ModelSummary) -> str:
-    text = f"{summary.model}: {_counted(summary.prompts, 'prompt')}, temperature {summary.temperature:g}"
+    text = f"{summary.model}: {counted(summary.prompts, 'prompt')}, temperature {summary.temperature:g}"
     if summary.noise is not None:
         text += f"; {BASELINE} first and last in a block differ by up to {summary.noise:.1%}"
     return text
@@ -193,13 +193,13 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
     if any(row.cost is not None and row.cost.plain_from == "unclear" for row in summary.rows):
         notes.append("~: verify and plain steps could not be told apart well; only their sum is sure")
     if summary.unread:
-        notes.append(f"{_counted(len(summary.unread), 'request')} without a step trace: {summary.unread[0]}")
+        notes.append(f"{counted(len(summary.unread), 'request')} without a step trace: {summary.unread[0]}")
     if summary.apart:
-        cells = _counted(summary.apart, "cell")
+        cells = counted(summary.apart, "cell")
         notes.append(f"{cells}: the client waited for over 5 % longer (or shorter) than the server says")
     notes += _disturbed(summary)
     if summary.paged:
-        cells = _counted(summary.paged, "cell")
+        cells = counted(summary.paged, "cell")
         notes.append(f"{cells} read the model from disk while they ran (major page faults)")
     return notes
 
@@ -208,15 +208,15 @@ def _disturbed(summary: ModelSummary) -> list[str]:
     """What speaks against numbers, what was measured again, and what was not."""
     notes = []
     if summary.contended:
-        cells = _counted(summary.contended, "cell")
+        cells = counted(summary.contended, "cell")
         notes.append(f"{cells} contended: others took cores, or tasks waited (the record says which)")
     if summary.throttled:
-        notes.append(f"{_counted(summary.throttled, 'cell')} throttled: the machine was too hot")
+        notes.append(f"{counted(summary.throttled, 'cell')} throttled: the machine was too hot")
     if summary.repeated:
-        requests = _counted(summary.repeated, "request")
+        requests = counted(summary.repeated, "request")
         notes.append(f"{requests} measured again since they were disturbed; the quietest are kept")
     if summary.stateful:
-        cells = _counted(summary.stateful, "cell")
+        cells = counted(summary.stateful, "cell")
         notes.append(f"{cells} disturbed and not measured again: their configs keep state between requests")
     return notes
 
@@ -229,7 +229,7 @@ def _partial_changes(summary: ModelSummary) -> list[str]:
         shared = (row.prompts_of_change, row.change.blocks) if row.change else None
         if shared is None or {shared} == {measured.get(row.config), measured.get(BASELINE)}:
             continue
-        over = f"{_counted(shared[0], 'prompt')} × {_counted(shared[1], 'block')}"
+        over = f"{counted(shared[0], 'prompt')} × {counted(shared[1], 'block')}"
         shares = f"which it shares with {BASELINE}; the speeds are of more"
         notes.append(f"{row.config}: its change is over {over}, {shares}")
     return notes
@@ -244,7 +244,7 @@ def _cells(row: Row, has_baseline: bool, noise: float | None) -> tuple[str, ...]
         _range(row.tg, "{:.1f}"),
         _change(row, has_baseline, noise),
         _range(row.change, "{:+.1%}"),
-        _acceptance(row),
+        acceptance(row),
         UNKNOWN if row.tokens_per_step is None else f"{row.tokens_per_step:.2f}",
         _number(row.pp),
         UNKNOWN if row.rss_mb is None else f"{row.rss_mb:.0f}",
@@ -262,7 +262,7 @@ def _change(row: Row, has_baseline: bool, noise: float | None) -> str:
     return f"{mark}{row.change.value:+.1%}"
 
 
-def _acceptance(row: Row) -> str:
+def acceptance(row: Row) -> str:
     """Acceptance never stands without its coverage: 0.9 of one step in fifty is not 0.9 of all."""
     if row.acceptance is None:
         return "nothing drafted" if row.coverage == 0 and row.config != BASELINE else UNKNOWN
@@ -279,7 +279,8 @@ def _number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f}"
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a number with its noun."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 

@@ -391,7 +391,7 @@ def test_help_loads_nothing_heavy() -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "exit code: 0 where nothing fails" in done.stdout
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
-    assert "pytest_ngram.cli_doctor" in imported
+    assert "pytest_ngram.cli.doctor" in imported
     assert not imported & {"pytest_ngram.doctor", "psutil", "pytest", "gguf", "numpy", "httpx", "msgspec"}
 
 

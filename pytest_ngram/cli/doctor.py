@@ -8,8 +8,10 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from pytest_ngram.cli.arguments import Commands, cache_dir, named, path
 
-def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+
+def add(commands: Commands) -> None:
     """Declare the command."""
     doctor = commands.add_parser(
         "doctor",
@@ -24,27 +26,27 @@ def add(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     doctor.add_argument(
         "folder",
         metavar="DIR",
-        type=Path,
+        type=path,
         nargs="?",
         help="of the cells (default: as `pytest bench` finds them)",
     )
     which = doctor.add_mutually_exclusive_group()
-    which.add_argument("--matrix", metavar="FILE", type=Path, help="as --ngram-matrix of pytest")
+    which.add_argument("--matrix", metavar="FILE", type=path, help="as --ngram-matrix of pytest")
     which.add_argument(
         "--model",
         metavar="FILE",
-        type=Path,
+        type=path,
         help="look at this GGUF file, as `init` would take it, not at a matrix",
     )
     doctor.add_argument("--profile", metavar="NAME", help="as --ngram-profile of pytest")
     doctor.add_argument("--models", metavar="ID[,ID]", help="as --ngram-models of pytest")
-    doctor.add_argument("--llama-server", metavar="BINARY|URL", help="as of pytest")
+    doctor.add_argument("--llama-server", metavar="BINARY|URL", type=named, help="as of pytest")
     doctor.add_argument("--llama-server-flags", metavar="FLAGS", help="as of pytest")
-    doctor.add_argument("--cache-dir", metavar="DIR", type=Path, help="as --ngram-cache-dir of pytest")
+    cache_dir(doctor)
     doctor.add_argument(
         "--root",
         metavar="DIR",
-        type=Path,
+        type=path,
         default=Path("/"),
         help="where /proc/pressure, /sys/devices and /sys/fs/cgroup are read, such as /host in a container",
     )
@@ -64,7 +66,7 @@ def _doctor(arguments: argparse.Namespace) -> Iterator[str]:
         models=arguments.models,
         llama_server=arguments.llama_server,
         told=arguments.llama_server_flags,
-        cache=arguments.cache_dir,
+        cache=Path(arguments.cache_dir) if arguments.cache_dir else None,
         root=arguments.root,
     )
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
