@@ -48,7 +48,7 @@ MATRIX = ROOT / "bench" / "matrix.yaml"
 SUM_GOAL, OVERHEAD_GOAL, PREDICTION_GOAL = 0.02, 0.01, 0.05
 LEAST_RUN = 0.8  # of the time in which a server could run
 STARTS = 4
-CURVE_STEPS = 20  # in a request of a server of the curve
+CURVE_STEPS = 48  # in a request of a server of the curve
 MTP = (1, 2, 3)
 BASELINE = "none"
 
@@ -183,7 +183,8 @@ def prediction(engine: str | None, rounds: int) -> bool:
         print("prediction: the curve has no step of draft-mtp: MISSED")
         return False
     print("curve: " + ", ".join(f"T({p.tokens})/T(1) {p.ratio:.2f}" for p in series.points), end="; ")
-    print(f"drafting a token costs {series.draft_ratio or 0:.3f}")
+    prices = ", ".join(f"{p.draft_ratio or 0:.3f}" for p in series.points)
+    print(f"drafting a token costs {prices}")
     met = [
         _predicted(name, series, kept[name], (speed[BASELINE], speed[name]))
         for name in names

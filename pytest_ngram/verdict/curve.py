@@ -3,6 +3,9 @@
 T(w) is how long a decode of w tokens takes, T(1) a plain step. A draft of n tokens is verified by a decode of
 n + 1, so a step costs T(n + 1) and the drafting, and gives 1 + n × acceptance tokens instead of 1.
 
+A ratio is of mean times on both sides: what a step takes now and then, such as building its graph anew, is
+paid in every run. Of plain steps only the mean is known; a median beside it would make drafts look cheaper.
+
 Worked example: T(4)/T(1) = 1.6, and drafting a token costs 0.08 of a plain step. A step with n_max 3 costs
 1.6 + 3 × 0.08 = 1.84 plain steps, so it pays from 1.84 tokens on: an acceptance of 0.84 ÷ 3 = 0.28. At an
 acceptance of 0.8 it gives 3.4 tokens, and the speed-up is 3.4 ÷ 1.84 = 1.85.
@@ -27,9 +30,10 @@ PLAIN = "none"
 
 
 class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """T(w): `n` steps that verified `tokens` tokens, their median in ms, and `ratio` to a plain step.
+    """T(w): `n` steps that verified `tokens` tokens, their mean in ms, and `ratio` to a plain step.
 
-    `low` and `high` are the ratio's lowest and highest over blocks.
+    `low` and `high` are the ratio's lowest and highest over blocks. `draft_ratio` is what drafting one token
+    cost, of a plain step, where drafts had this length: the first one may cost more than the next.
     """
 
     tokens: int
@@ -38,10 +42,11 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ratio: float
     low: float
     high: float
+    draft_ratio: float | None = None
 
 
 class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One drafter's curve. `draft_ratio`: what drafting one token costs, of a plain step.
+    """One drafter's curve. `draft_ratio`: what drafting one token costs, of a plain step, in the middle.
 
     The curve of `draft-mtp` holds its catch-up decode, and that of types which draft more than a recurrent
     state can be rolled back holds the storing of that state: each drafter has the curve that it pays.
@@ -59,6 +64,20 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if w <= tokens <= v:
                 return low + (high - low) * (tokens - w) / (v - w)
         return None
+
+    def step_ratio(self, tokens: int) -> float | None:
+        """What a step costs that drafts `tokens` − 1 tokens and verifies them; None outside of the curve."""
+        ratio = self.ratio(tokens)
+        return None if ratio is None else ratio + (tokens - 1) * self._price(tokens)
+
+    def _price(self, tokens: int) -> float:
+        """What drafting one token costs where a step verifies `tokens`: of the nearest known width."""
+        known = [
+            (abs(p.tokens - tokens), p.tokens, p.draft_ratio)
+            for p in self.points
+            if p.draft_ratio is not None
+        ]
+        return min(known)[2] if known else self.draft_ratio or 0.0
 
 
 class BreakEven(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -94,10 +113,11 @@ class Timed:
 
 @dataclass(frozen=True)
 class Drafted:
-    """n tokens that one drafter drafted, at `ms` each."""
+    """n tokens that one drafter drafted, at `ms` each, mostly for steps that verify `tokens`."""
 
     block: int
     drafter: str
+    tokens: int
     ms: float
     n: int
 
@@ -120,14 +140,15 @@ def timed(round_: Round, block: int, *, baseline: bool) -> tuple[list[Timed], li
         return [], []
     drafter = drafters[0] if drafters[0].startswith("draft-") else LOOKUP
     steps = [
-        Timed(block, drafter, int(width), time.median_ms, time.n)
+        Timed(block, drafter, int(width), time.mean_ms, time.n)
         for width, time in told.step_ms_by_width.items()
-        if time.median_ms is not None
+        if int(width) > 1
     ]
-    if not round_.drafted or not round_.predicted_n:
+    if not steps or not round_.drafted or not round_.predicted_n:
         return steps, []
     draft_ms = told.cost.draft_ms * (round_.predicted_n - 1)
-    return steps, [Drafted(block, drafter, draft_ms / round_.drafted, round_.drafted)]
+    commonest = max(steps, key=lambda step: step.n).tokens
+    return steps, [Drafted(block, drafter, commonest, draft_ms / round_.drafted, round_.drafted)]
 
 
 def curve(steps: Iterable[Timed], drafted: Iterable[Drafted] = ()) -> Curve | None:
@@ -143,23 +164,22 @@ def curve(steps: Iterable[Timed], drafted: Iterable[Drafted] = ()) -> Curve | No
     if not plain_steps:
         return None
     plain = {block: _middle(own) for block, own in plain_steps.items()}
-    prices: dict[str, list[tuple[float, int]]] = defaultdict(list)
+    prices: dict[tuple[str, int | None], list[tuple[float, int]]] = defaultdict(list)
     for each in drafted:
         if each.block in plain:
-            prices[each.drafter].append((each.ms / plain[each.block], each.n))
+            for of in (each.tokens, None):
+                prices[each.drafter, of].append((each.ms / plain[each.block], each.n))
+    price = {of: _middle(pairs) for of, pairs in prices.items()}
     points: dict[str, list[Point]] = defaultdict(list)
     for (drafter, tokens), by_block in sorted(groups.items()):
         point = _point(tokens, by_block, plain)
         if point is not None:
-            points[drafter].append(point)
+            points[drafter].append(msgspec.structs.replace(point, draft_ratio=price.get((drafter, tokens))))
     return Curve(
         plain_ms=_middle([pair for own in plain_steps.values() for pair in own]),
         plain_n=sum(n for own in plain_steps.values() for _, n in own),
         blocks=len(plain),
-        series={
-            drafter: Series(tuple(own), _middle(prices[drafter]) if prices[drafter] else None)
-            for drafter, own in points.items()
-        },
+        series={drafter: Series(tuple(own), price.get((drafter, None))) for drafter, own in points.items()},
     )
 
 
@@ -195,10 +215,9 @@ def _middle(pairs: Sequence[tuple[float, int]]) -> float:
 
 def break_even(series: Series, n_max: int) -> BreakEven | None:
     """Return what a full draft of `n_max` costs and has to bring; None where the curve does not reach it."""
-    ratio = series.ratio(n_max + 1)
-    if ratio is None:
+    step = series.step_ratio(n_max + 1)
+    if step is None:
         return None
-    step = ratio + n_max * (series.draft_ratio or 0.0)
     return BreakEven(n_max=n_max, step_ratio=step, acceptance=(step - 1) / n_max)
 
 
@@ -213,10 +232,10 @@ def predicted(series: Series, verify: Mapping[int, int], plain_n: int, tokens: i
     """
     cost = float(plain_n)
     for width, n in verify.items():
-        ratio = series.ratio(width)
-        if ratio is None:
+        step = series.step_ratio(width)
+        if step is None:
             return None
-        cost += n * (ratio + (width - 1) * (series.draft_ratio or 0.0))
+        cost += n * step
     return tokens / cost if cost else None
 
 

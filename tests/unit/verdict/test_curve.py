@@ -53,7 +53,7 @@ def test_a_block_without_plain_steps_is_left_out() -> None:
 def test_a_draft_has_its_price_in_plain_steps() -> None:
     """1 ms a token beside plain steps of 10 ms."""
     found = curve(
-        [Timed(1, "none", 1, 10, 5), Timed(1, "draft-mtp", 2, 15, 5)], [Drafted(1, "draft-mtp", 1, 5)]
+        [Timed(1, "none", 1, 10, 5), Timed(1, "draft-mtp", 2, 15, 5)], [Drafted(1, "draft-mtp", 2, 1, 5)]
     )
     assert found is not None
     assert found.series["draft-mtp"].draft_ratio == pytest.approx(0.1)
@@ -100,6 +100,26 @@ def test_plain_steps_between_dilute_the_gain() -> None:
     assert predicted(series((4, 2.0)), {9: 1}, 0, 5) is None
 
 
+def test_a_short_draft_has_the_price_that_was_measured_of_short_drafts() -> None:
+    """T(2) = T(4) = 2; a token costs 0.3 in drafts of 1 and 0.1 in drafts of 3: both steps cost 2.3."""
+    found = curve(
+        [Timed(1, "none", 1, 10, 9), Timed(1, "draft-mtp", 2, 20, 5), Timed(1, "draft-mtp", 4, 20, 5)],
+        [Drafted(1, "draft-mtp", 2, 3, 5), Drafted(1, "draft-mtp", 4, 1, 15)],
+    )
+    assert found is not None
+    mtp = found.series["draft-mtp"]
+    assert [mtp.step_ratio(width) for width in (1, 2, 4, 5)] == [
+        1.0,
+        pytest.approx(2.3),
+        pytest.approx(2.3),
+        None,
+    ]
+    assert mtp.step_ratio(3) == pytest.approx(2.6)  # as near to 2 as to 4: the shorter one's price
+    told = break_even(mtp, 3)
+    assert told is not None
+    assert told.acceptance == pytest.approx(1.3 / 3)
+
+
 def a_round(by_type: dict[str, TypeDrafts], plain_from: str = "alone") -> Round:
     cost = msgspec.convert(
         {
@@ -120,11 +140,11 @@ def a_round(by_type: dict[str, TypeDrafts], plain_from: str = "alone") -> Round:
 
 
 def test_a_round_gives_its_drafters_steps() -> None:
-    """Medians of verify steps; of the baseline plain steps; an n-gram type's go into one curve."""
+    """Means of both kinds of steps; of the baseline plain steps; an n-gram type's go into one curve."""
     one = TypeDrafts(7, 5, 10, 5)
     steps, drafted = timed(a_round({"ngram-simple": one}), 3, baseline=False)
-    assert steps == [Timed(3, "ngram", 4, 15.0, 5)]
-    assert drafted == [Drafted(3, "ngram", 0.5, 10)]
+    assert steps == [Timed(3, "ngram", 4, 16.0, 5)]
+    assert drafted == [Drafted(3, "ngram", 4, 0.5, 10)]
     assert timed(a_round({}), 3, baseline=True)[0] == [Timed(3, "none", 1, 10.0, 2)]
 
 
