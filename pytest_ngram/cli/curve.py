@@ -6,7 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from pytest_ngram.cli.arguments import Commands, at_least, cache_dir, path, server
+from pytest_ngram.cli.arguments import Commands, at_least, cache_dir, new_file, path, server
 
 
 def add(commands: Commands) -> None:
@@ -19,7 +19,13 @@ def add(commands: Commands) -> None:
         "whose requests are in no result.",
     )
     curve.add_argument("model", metavar="MODEL", help="a model of the matrix, with its flags there")
-    curve.add_argument("--matrix", metavar="FILE", type=path, default=Path("bench/matrix.yaml"))
+    curve.add_argument(
+        "--matrix",
+        metavar="FILE",
+        type=path,
+        default=Path("bench/matrix.yaml"),
+        help="where the model is described (default: bench/matrix.yaml)",
+    )
     server(curve)
     curve.add_argument(
         "--from",
@@ -32,12 +38,16 @@ def add(commands: Commands) -> None:
     )
     curve.add_argument("--only-from", action="store_true", help="measure nothing")
     curve.add_argument(
-        "--blocks", type=at_least(1), default=3, help="rounds through all servers (default: 3)"
+        "--blocks", metavar="N", type=at_least(1), default=3, help="rounds through all servers (default: 3)"
     )
     curve.add_argument(
-        "--repeats", type=at_least(1), default=4, help="requests of each kind in one (default: 4)"
+        "--repeats",
+        metavar="N",
+        type=at_least(1),
+        default=4,
+        help="requests of each kind in one (default: 4)",
     )
-    curve.add_argument("--out", metavar="FILE", type=path, help="write the curve as JSON")
+    curve.add_argument("--out", metavar="FILE", type=new_file, help="write the curve as JSON")
     cache_dir(curve)
     curve.set_defaults(run=_curve)
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from pytest_ngram.cli.arguments import Commands, cache_dir, named, path
+from pytest_ngram.cli.arguments import Commands, cache_dir, folder, named, path
 
 
 def add(commands: Commands) -> None:
@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
     doctor.add_argument(
         "--root",
         metavar="DIR",
-        type=path,
+        type=folder,
         default=Path("/"),
         help="where /proc/pressure, /sys/devices and /sys/fs/cgroup are read, such as /host in a container",
     )

@@ -26,6 +26,8 @@ from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
 
 _PATIENCE_S = 5.0
 _READY_S = 30.0
+_ASK_S = 10.0  # to tell its flags: most take well under one
+_CHECKED = 2  # what is named, and what was found there
 _FLAGS = ("-c", "512", "-t", "1")
 _UNKNOWN_ARCHITECTURE = "unknown model architecture"
 
@@ -60,7 +62,7 @@ def look(project: Project, cache: Path) -> Looked:
         choice = choose(project.llama_server)
         if choice.url is not None:
             return _at_url(choice.url)
-        factory = Factory(choice, cache_dir=cache)
+        factory = Factory(choice, cache_dir=cache, ask_timeout_s=_ASK_S)
         build, vocabulary = factory.build, factory.vocabulary
     except NgramError as error:
         return Looked((of_error("engine", error),), AnyFlags(), at_url="://" in (project.llama_server or ""))
@@ -76,9 +78,9 @@ def look(project: Project, cache: Path) -> Looked:
 
 
 def of_error(what: str, error: NgramError) -> Line:
-    """Return a failure as a line: its cause, and of what was checked the first."""
-    first = error.checked[0] if error.checked else ""
-    return fail(what, error.cause + (f" ({first})" if first and first not in error.cause else ""), error.fix)
+    """Return a failure as a line: its cause, and of what was checked the first two."""
+    checked = "; ".join(each for each in error.checked[:_CHECKED] if each not in error.cause)
+    return fail(what, error.cause + (f" ({checked})" if checked else ""), error.fix)
 
 
 def capabilities(build: Build, seen: dict[str, bool]) -> Line:

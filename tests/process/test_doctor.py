@@ -186,6 +186,19 @@ def test_pytest_that_cannot_start(doctor: Doctor) -> None:
     assert "No module named 'no_such_module'" in told.the("pytest")[1], told.text
 
 
+def test_names_that_there_are_not(doctor: Doctor, tmp_path: Path) -> None:
+    """A model or profile that the matrix lacks is told with those it has, a wrong root at once."""
+    told = doctor("--models", "big")
+    status, found = told.the("matrix")
+    assert (told.code, status) == (1, "fail")
+    assert "no model 'big'" in found
+    assert "allowed: tiny" in found
+    assert "allowed: smoke" in doctor("--profile", "night").the("matrix")[1]
+    told = doctor("--root", str(tmp_path / "nowhere"))
+    assert (told.code, told.lines) == (2, [])
+    assert "nowhere' is no folder" in told.text
+
+
 def test_broken_model_path(doctor: Doctor) -> None:
     """A model that is not there fails by its path; engine and host are still looked at."""
     doctor.matrix(source="path: gone.gguf")
@@ -342,6 +355,22 @@ def test_binary_for_another_processor(doctor: Doctor, tmp_path: Path) -> None:
     status, found = told.the("server")
     assert (status, "needs instructions that this CPU lacks" in found) == ("fail", True), told.text
     assert "portable one (embedded)" in told.text
+
+
+def test_binary_that_never_answers(doctor: Doctor, tmp_path: Path) -> None:
+    """A program that hangs when it is asked for its flags fails within seconds, by its name and that time."""
+    path = tmp_path / "llama-server"
+    path.write_text("#!/bin/sh\nsleep 1000\n")
+    path.chmod(0o755)
+    begin_s = time.monotonic()
+    told = doctor("--llama-server", str(path))
+    assert time.monotonic() - begin_s < 40  # it waits 10 s; the rest is for a host that is busy
+    assert (told.code, told.the("engine")) == (
+        1,
+        ("fail", f"llama-server cannot be asked what it has ({path} --help; no answer within 10 s)"),
+    )
+    assert "to do: run that command by hand; see what it waits for" in told.text
+    assert told.the("model")[0] == "ok"
 
 
 def test_engine_that_is_not_there(doctor: Doctor) -> None:
