@@ -43,7 +43,9 @@ def check(rest: Rest, machine: Machine) -> None:
         raise OptionError(
             f"the temperature cannot be watched: {found}",
             checked=there or ["this machine tells no temperature at all (as virtual machines do)"],
-            fix="name one of these with --ngram-temp-sensor" if there else "leave out --ngram-max-temp",
+            fix="name one of these with --ngram-temp-sensor"
+            if there
+            else "leave out --ngram-max-temp and --ngram-temp-sensor",
         )
 
 
