@@ -29,7 +29,7 @@ def checkup(asked: Asked) -> Iterator[Line]:
         project = find(asked)
     except OptionError as error:
         project, problem = without_pytest(asked), error
-    others = host_facts.busy(project.cache)
+    others = host_facts.busy(project.cache, Machine())
     if problem is not None:
         yield engine.of_error("pytest", problem)
     with ExitStack() as stack:

@@ -17,7 +17,7 @@ from pytest_ngram.doctor.host_lines import Busy, Clock, Cores, Governor
 from pytest_ngram.doctor.room_lines import Folder
 from pytest_ngram.files import locked
 from pytest_ngram.measure.alone import LOCK
-from pytest_ngram.measure.sysfs import text
+from pytest_ngram.measure.sysfs import Absent, Machine, text
 
 _WATCH_S = 1.0
 _READINGS = 20_000
@@ -54,12 +54,17 @@ def governor(root: Path) -> Governor:
     )
 
 
-def busy(cache: Path) -> Busy:
-    """Sleep a second, and say who ran meanwhile, this process left out."""
-    before, all_before = _cpu_by_process(), psutil.cpu_times()
+def busy(cache: Path, machine: Machine) -> Busy:
+    """Sleep a second, and say who ran meanwhile, this process left out.
+
+    Args:
+        cache: its lock tells whether another run measures.
+        machine: this one; where it does not tell the time of all cores, that of the processes is added up.
+    """
+    before, all_before = _cpu_by_process(), machine.cpu_time()
     begin_s = time.monotonic()
     time.sleep(_WATCH_S)
-    after, all_after = _cpu_by_process(), psutil.cpu_times()
+    after, all_after = _cpu_by_process(), machine.cpu_time()
     elapsed_s = time.monotonic() - begin_s
     shares: dict[str, float] = {}
     own_s = 0.0
@@ -69,11 +74,13 @@ def busy(cache: Path) -> Busy:
             own_s = taken_s
         elif taken_s > 0:
             shares[name] = shares.get(name, 0.0) + taken_s / elapsed_s
-    stolen_s = getattr(all_after, "steal", 0.0) - getattr(all_before, "steal", 0.0)
-    if stolen_s > 0:
-        shares["(the host of this virtual machine)"] = stolen_s / elapsed_s
-    all_s = _busy_s(all_after) - _busy_s(all_before) - own_s
-    return Busy(shares, all_s / (elapsed_s * (psutil.cpu_count() or 1)), _another_run(cache / LOCK))
+    share = sum(shares.values()) / (psutil.cpu_count() or 1)
+    if not isinstance(all_before, Absent) and not isinstance(all_after, Absent):
+        share = (all_after.busy_s - all_before.busy_s - own_s) / (all_after.all_s - all_before.all_s)
+        if all_after.steal_s > all_before.steal_s:
+            stolen_s = all_after.steal_s - all_before.steal_s
+            shares["(the host of this virtual machine)"] = stolen_s / elapsed_s
+    return Busy(shares, share, _another_run(cache / LOCK))
 
 
 def _cpu_by_process() -> dict[tuple[int, float], tuple[str, float]]:
@@ -85,10 +92,6 @@ def _cpu_by_process() -> dict[tuple[int, float], tuple[str, float]]:
             used_s = said["cpu_times"].user + said["cpu_times"].system
             found[said["pid"], said["create_time"] or 0.0] = (said["name"] or "?", used_s)
     return found
-
-
-def _busy_s(times: object) -> float:
-    return sum(getattr(times, name, 0.0) for name in ("user", "nice", "system", "irq", "softirq", "steal"))
 
 
 def _another_run(lock: Path) -> bool:

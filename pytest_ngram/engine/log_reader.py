@@ -47,7 +47,7 @@ _STATISTICS = re.compile(
     r"(?:, #mean acc len = +(?P<mean>[\d.]+))?(?:, #acc rate/pos = \((?P<rates>[^)]*)\))?"
     r"(?:, dur\(b,g,a\) = +(?P<dur>[\d., ]+) ms)?"
 )
-# how a line of each kind is known even where the rest of it cannot be read; the first four are of a task
+# how a task's line of each kind is known even where the rest of it cannot be read
 _KINDS = (
     ("a trace line", re.compile(r"accepted\b.*\bdraft tokens|\(restore checkpoint\)"), _TRACE),
     ("a draft acceptance line", re.compile(r"draft acceptance\b"), _ACCEPTANCE),

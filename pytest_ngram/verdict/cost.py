@@ -20,11 +20,6 @@ class Drafting:
 
     ms: Mapping[str, float]
 
-    @property
-    def total_ms(self) -> float:
-        """Of all types."""
-        return sum(self.ms.values())
-
     def shares(self, steps: Steps) -> tuple[tuple[float, ...], float]:
         """Share the time out: what each verify step had of it, and all plain steps together.
 

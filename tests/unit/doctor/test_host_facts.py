@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
+
+import psutil
+import pytest
 
 from pytest_ngram.doctor import host_facts
 from pytest_ngram.doctor.host_lines import Governor
+from pytest_ngram.measure.sysfs import Machine
 
 
 def write(root: Path, texts: dict[str, str]) -> None:
@@ -48,6 +54,21 @@ def test_governor_of_each_core(tmp_path: Path) -> None:
             },
         )
     assert host_facts.governor(tmp_path) == Governor(("powersave", "performance"), "intel_pstate", "power")
+
+
+def test_who_is_busy(tmp_path: Path) -> None:
+    """The share is of all cores, the names of one; without the cores' own time the processes are added up."""
+    cores = psutil.cpu_count() or 1
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"]) as loop:
+        try:
+            here, bare = (host_facts.busy(tmp_path, machine) for machine in (Machine(), Machine(tmp_path)))
+        finally:
+            loop.kill()
+    assert bare.share == pytest.approx(sum(bare.by_name.values()) / cores)
+    for found in (here, bare):
+        assert 0 < found.share <= 1.1
+        assert max(found.by_name.values()) > 0.02
+        assert not found.another_run
 
 
 def test_clock_source(tmp_path: Path) -> None:
