@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from pytest_ngram.measure.curve import MTP, CurveRun, Measured, Wanted
 from pytest_ngram.options.settings import cache_folder
 from pytest_ngram.record import Record, from_builtins
 from pytest_ngram.report.curve import curve_lines
+from pytest_ngram.verdict.contention import is_contended, is_throttled
 from pytest_ngram.verdict.curve import (
     LOOKUP,
     SCHEMA,
@@ -63,19 +64,19 @@ class CurveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only
     notes: tuple[str, ...] = ()
 
 
-def curve_lines_of(asked: Asked, tell: Callable[[str], None] = lambda text: None) -> list[str]:
-    """Make the curve, write it where that was asked, and return it as lines.
+def curve_lines_of(asked: Asked, tell: Callable[[str], None] = lambda text: None) -> Iterator[str]:
+    """Make the curve, yield it as lines, then write it where that was asked: a full disk loses no minutes.
 
     Raises:
-        OptionError: the matrix has no such model, or nothing can be compared.
+        OptionError: the matrix has no such model, nothing can be compared, or the file cannot be written.
         RecordError: a saved run cannot be read.
         ModelError, EngineError: a server cannot be started.
     """
-    steps, drafted, model = _of_runs(asked)
+    steps, drafted, model, notes = _of_runs(asked)
     measured = _measured(asked, steps, tell) if asked.measures else None
     if measured is not None:
         steps, drafted = [*steps, *measured.steps], [*drafted, *measured.drafted]
-        model = measured.model
+        model, notes = measured.model, (*notes, *measured.notes)
     found = curve(steps, drafted)
     if found is None or not found.series:
         raise OptionError(
@@ -83,9 +84,10 @@ def curve_lines_of(asked: Asked, tell: Callable[[str], None] = lambda text: None
             checked=[
                 *map(str, asked.runs),
                 f"{len(steps)} kinds of timed steps, {BASELINE} and one drafter are needed in one block",
-                *(measured.notes if measured is not None else ()),
+                *notes,
             ],
-            fix="leave --only-from out, or save a run with the baseline and with configs of one drafter",
+            fix="save a run with the baseline and with configs of one drafter, and name it with --from"
+            + ("" if asked.measures else "; or leave --only-from out"),
         )
     file = CurveFile(
         model=model,
@@ -93,28 +95,47 @@ def curve_lines_of(asked: Asked, tell: Callable[[str], None] = lambda text: None
         cpu=host.processor()[0],
         curve=found,
         break_even=break_evens(found),
-        notes=measured.notes if measured is not None else (),
+        notes=notes,
     )
+    yield from curve_lines(asked.model, found, file.break_even)
+    yield from (f"note: {note}" for note in file.notes)
     if asked.out is not None:
-        write_whole(asked.out, msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
-    lines = curve_lines(asked.model, found, file.break_even)
-    return [*lines, *(f"note: {note}" for note in file.notes)]
+        _write(asked.out, msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
 
 
-def _of_runs(asked: Asked) -> tuple[list[Timed], list[Drafted], record.Model | None]:
-    """What saved runs tell of the model. A block of another run is another block."""
+def _write(path: Path, data: bytes) -> None:
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise OptionError(
+            f"the curve is above, but {path} cannot be written",
+            checked=[str(error)],
+            fix="name a file in a folder that can be written to and has room",
+        ) from error
+
+
+def _of_runs(asked: Asked) -> tuple[list[Timed], list[Drafted], record.Model | None, tuple[str, ...]]:
+    """What saved runs tell of the model, and notes. A block of another run is another block.
+
+    Cells that something disturbed are left out: their steps would be those of two programs.
+    """
     steps: list[Timed] = []
     drafted: list[Drafted] = []
     model = None
+    left_out = 0
     for number, path in enumerate(asked.runs, 1):
         for each in _saved(path, asked.model):
             model = each.model or model
+            if is_contended(each) or is_throttled(each):
+                left_out += 1
+                continue
             for round_ in each.rounds:
                 block = number * _BLOCKS + each.cell.block
                 found = timed(round_, block, baseline=each.cell.config == BASELINE)
                 steps += found[0]
                 drafted += found[1]
-    return steps, drafted, model
+    notes = (f"{left_out} cells of saved runs are left out: contended or throttled",) if left_out else ()
+    return steps, drafted, model, notes
 
 
 def _saved(path: Path, model: str) -> list[Record]:
@@ -149,7 +170,14 @@ def _measured(asked: Asked, seen: list[Timed], tell: Callable[[str], None]) -> M
         return None
     cache = cache_folder(str(asked.cache) if asked.cache is not None else None)
     factory = Factory(choose(asked.llama_server), cache_dir=cache, warn=tell)
-    with tempfile.TemporaryDirectory(prefix="pytest-ngram-curve-") as folder:
-        return CurveRun(
-            matrix, asked.matrix.parent, factory, wanted, cache=cache, folder=Path(folder), tell=tell
-        ).measure()
+    try:
+        with tempfile.TemporaryDirectory(prefix="pytest-ngram-curve-") as folder:
+            base = asked.matrix.parent
+            run = CurveRun(matrix, base, factory, wanted, cache=cache, folder=Path(folder), tell=tell)
+            return run.measure()
+    except OSError as error:
+        raise OptionError(
+            "the curve cannot be measured: no place for logs and the table",
+            checked=[tempfile.gettempdir(), str(error)],
+            fix="make room there, or set TMPDIR to a folder with some",
+        ) from error

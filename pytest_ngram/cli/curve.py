@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from pytest_ngram.cli.arguments import Commands, at_least, cache_dir, new_file, path, server
@@ -52,7 +53,7 @@ def add(commands: Commands) -> None:
     curve.set_defaults(run=_curve)
 
 
-def _curve(arguments: argparse.Namespace) -> list[str]:
+def _curve(arguments: argparse.Namespace) -> Iterator[str]:
     from pytest_ngram.curves import Asked, curve_lines_of
 
     return curve_lines_of(
