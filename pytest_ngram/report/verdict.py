@@ -41,12 +41,8 @@ def _lines(model: ModelVerdict, texts: Catalogue) -> Iterable[str]:
         cells = sum(model.excluded.values())
         yield texts.say(reason("cells-excluded", cells=cells, outcomes=counts(model.excluded)))
     if model.best is not None:
-        yield from {
-            texts.say(each)
-            for effect in model.effects
-            for each in effect.reasons
-            if each.code == "gates-not-run"
-        }
+        said = [each for effect in model.effects for each in effect.reasons]
+        yield from {texts.say(each) for each in said if each.code == "gates-not-run"}
 
 
 def _said(effect: Effect, texts: Catalogue) -> str:

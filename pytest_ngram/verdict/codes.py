@@ -31,7 +31,7 @@ CODES: dict[str, frozenset[str]] = {
         "pp-loss": "change limit",
         "pp-loss-unsure": "change low high limit",
         "pp-loss-possible": "low limit",
-        "rss-gain": "change limit",
+        "rss-gain": "change more_mb limit least_mb",
         "pp-unknown": "limit",
         "rss-unknown": "limit",
         # the rest

@@ -170,10 +170,14 @@ def _costs(effect: Effect, settings: Settings) -> tuple[list[Reason], list[Reaso
     against: list[Reason] = []
     unsure: list[Reason] = []
     told: list[Reason] = []
-    if effect.rss is None:
+    if effect.rss is None or effect.rss_more_mb is None:
         told.append(reason("rss-unknown", limit=settings.rss_gain))
-    elif effect.rss > 1 + settings.rss_gain:
-        against.append(reason("rss-gain", change=effect.rss - 1, limit=settings.rss_gain))
+    elif effect.rss > 1 + settings.rss_gain and effect.rss_more_mb >= settings.rss_least_mb:
+        more_mb, least_mb = effect.rss_more_mb, settings.rss_least_mb
+        limit = settings.rss_gain
+        against.append(
+            reason("rss-gain", change=effect.rss - 1, more_mb=more_mb, limit=limit, least_mb=least_mb)
+        )
     pp = effect.pp.span if effect.pp is not None else None
     if pp is None:
         told.append(reason("pp-unknown", limit=settings.pp_loss))

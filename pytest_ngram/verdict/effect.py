@@ -80,6 +80,7 @@ def measure(own: Sequence[Sample], base: Sequence[Sample], gap: Gap | None, sett
         return Measured(effect, None, gap, starts)
     of = fit(grid.ratios, grid.filled)
     low, high = _ends(of, settings.level)
+    own_mb, base_mb = _rss_mb(own), _rss_mb(base)
     measured = Measured(effect, of, gap, starts)
     floor = measured.floor_log(settings)
     effect = msgspec.structs.replace(
@@ -98,7 +99,8 @@ def measure(own: Sequence[Sample], base: Sequence[Sample], gap: Gap | None, sett
         lost_blocks=grid.lost_blocks,
         filled=grid.filled,
         pp=_pp(own, base, settings.level),
-        rss=_rss(own, base),
+        rss=own_mb / base_mb if own_mb and base_mb else None,
+        rss_more_mb=own_mb - base_mb if own_mb and base_mb else None,
         per_prompt=_ratios(grid.prompts, grid.ratios.mean(axis=0)),
         per_block=_ratios(grid.blocks, grid.ratios.mean(axis=1)),
     )
@@ -135,10 +137,9 @@ def _pp(own: Sequence[Sample], base: Sequence[Sample], level: float) -> Estimate
     return None if grid is None else _estimate(fit(grid.ratios, grid.filled), level)
 
 
-def _rss(own: Iterable[Sample], base: Iterable[Sample]) -> float | None:
-    """The largest resident memory of a cell on each side, as a ratio: what the machine has to have."""
-    sizes = [max((s.rss_mb for s in of if s.rss_mb), default=None) for of in (own, base)]
-    return sizes[0] / sizes[1] if sizes[0] and sizes[1] else None
+def _rss_mb(samples: Iterable[Sample]) -> float | None:
+    """The largest resident memory of a cell: what the machine has to have."""
+    return max((s.rss_mb for s in samples if s.status == "ok" and s.rss_mb), default=None)
 
 
 def _ratios(names: Sequence[T], logs: Iterable[float]) -> dict[T, float]:

@@ -71,8 +71,8 @@ def _between_prompts(grid: Floats, filled: int) -> float:
     rest = grid - rows[:, None] - columns[None, :] + grid.mean()
     free = (blocks - 1) * (prompts - 1) - filled
     of_rest = float((rest**2).sum()) / free if free > 0 else 0.0
-    of_columns: float = columns.var(ddof=1)
-    return max(0.0, float(of_columns) - of_rest / blocks)
+    apart = float(columns.var(ddof=1)) - of_rest / blocks
+    return max(0.0, apart)
 
 
 def half_width(

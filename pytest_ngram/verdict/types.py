@@ -18,6 +18,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         threshold: the gain in tg that a config has to be worth, as a ratio − 1.
         pp_loss: the loss in pp that is borne, 0 to 1.
         rss_gain: the gain in resident memory that is borne, as a ratio − 1.
+        rss_least_mb: a gain of fewer MiB is borne in any case.
         level: the chance that is taken of a false alarm in all configs together, and of a wrong interval.
         least_blocks: fewer tell nothing.
         power: the chance with which the blocks that are asked for would tell.
@@ -27,6 +28,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     threshold: float = 0.05
     pp_loss: float = 0.15
     rss_gain: float = 0.25
+    rss_least_mb: float = 256.0
     level: float = 0.05
     least_blocks: int = 3
     power: float = 0.8
@@ -88,7 +90,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         lost_prompts, lost_blocks: without a pair, or with too few.
         filled: pairs that were missing from the grid and filled in.
         more_blocks, more_prompts: that would be needed to tell; null where that is not asked, or 100 do not.
-        pp: ratio of prompt-processing speeds. rss: ratio of resident memory.
+        pp: ratio of prompt-processing speeds. rss, rss_more_mb: ratio and gain (MiB) of resident memory.
         per_prompt, per_block: ratios.
         strata: the same by set and kind of prompts (`general`, `general/code`), without those of all prompts.
     """
@@ -116,6 +118,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     more_prompts: int | None = None
     pp: Estimate | None = None
     rss: float | None = None
+    rss_more_mb: float | None = None
     per_prompt: dict[str, float] = {}
     per_block: dict[int, float] = {}
     strata: dict[str, Effect] = {}
