@@ -51,6 +51,10 @@ class Setup:
         chosen = [(cell.model, cell.config) for cell in cells]
         return equal.lines(self.matrix, self.equal_configs, chosen)
 
+    def kinds(self) -> dict[str, str]:
+        """Return the kind of each prompt by its id."""
+        return {prompt.id: prompt.kind for each in self.prompt_sets.values() for prompt in each.prompts}
+
     def left_out_lines(self) -> list[str]:
         """Say which models and configs the profile leaves to other profiles, and which no model runs."""
         profile = self.matrix.profiles[self.profile]

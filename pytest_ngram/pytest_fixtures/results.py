@@ -129,6 +129,9 @@ def summary(config: pytest.Config) -> list[str]:
     from pytest_ngram.report.echo import echo_lines
     from pytest_ngram.report.leakage import leakage_lines
     from pytest_ngram.report.terminal import all_lines, failure_lines
+    from pytest_ngram.report.verdict import verdict_lines
+    from pytest_ngram.verdict.judge import judge
+    from pytest_ngram.verdict.samples import from_records
     from pytest_ngram.verdict.summary import summarise
 
     ledger = session.ledger
@@ -140,6 +143,8 @@ def summary(config: pytest.Config) -> list[str]:
     failures = failure_lines(ledger.failed())
     if failures:
         lines += ["", "failed:", *(f"  {line}" for line in failures)]
+    samples = from_records(ledger.records, session.setup.kinds())
+    lines += ["", *verdict_lines(judge(samples, config_order=tuple(session.setup.matrix.configs)))]
     return [*lines, "", *session.pace.lines(), *_where(config, session)]
 
 

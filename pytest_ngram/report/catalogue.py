@@ -1,0 +1,30 @@
+"""The texts of all reasons: one file a language."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+
+import msgspec
+
+from pytest_ngram.matrix.yaml_text import load
+from pytest_ngram.verdict.codes import Reason
+from pytest_ngram.verdict.types import Decision
+
+
+class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Format strings by code, and the words for the decisions."""
+
+    decision: dict[Decision, str]
+    reason: dict[str, str]
+
+    def say(self, reason: Reason) -> str:
+        """Return a reason in words."""
+        return self.reason[reason.code].format(**reason.values)
+
+
+@cache
+def catalogue(language: str = "en") -> Catalogue:
+    """Return the texts of a language of `report/texts`."""
+    text = files("pytest_ngram.report").joinpath("texts", f"{language}.yaml").read_text(encoding="utf-8")
+    return msgspec.convert(load(text, f"{language}.yaml"), Catalogue)
