@@ -8,7 +8,8 @@ from statistics import fmean
 import msgspec
 
 from pytest_ngram.record import ECHO, Cell, Pass, Record, Status
-from pytest_ngram.verdict.summary import CONTENDED_PERCENT, seconds_per_token
+from pytest_ngram.verdict.contention import is_contended, is_throttled
+from pytest_ngram.verdict.summary import seconds_per_token
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,12 +103,8 @@ def _rss_mb(record: Record) -> float | None:
 
 
 def _disturbed(record: Record) -> str | None:
-    """Why a number is not of the engine alone; records that hold no judgement of it tell by the pressure."""
-    judged = getattr(record, "disturbance", None)
-    if judged is not None:
-        return "contended" if judged.contended else "throttled" if judged.throttled else None
-    busy = record.host is not None and (record.host.psi_cpu or 0.0) >= CONTENDED_PERCENT
-    return "contended" if busy else None
+    """Why a number is not of the engine alone."""
+    return "contended" if is_contended(record) else "throttled" if is_throttled(record) else None
 
 
 _OWN = {"-lcs", "--lookup-cache-static", "--spec-type", "--port", "--host", "--log-file", "--alias"}
