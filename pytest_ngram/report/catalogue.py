@@ -13,14 +13,19 @@ from pytest_ngram.verdict.types import Decision
 
 
 class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Format strings by code, and the words for the decisions."""
+    """Format strings: of reasons by code, of all else by key; and words for the decisions."""
 
     decision: dict[Decision, str]
     reason: dict[str, str]
+    page: dict[str, str]
 
     def say(self, reason: Reason) -> str:
         """Return a reason in words."""
         return self.reason[reason.code].format(**reason.values)
+
+    def tell(self, key: str, **values: object) -> str:
+        """Return what a report says under a key of `page`."""
+        return self.page[key].format(**values)
 
 
 @cache
