@@ -17,6 +17,7 @@ from pytest_ngram.pytest_fixtures import (
     ngram_session,
     ngram_table,
     prompt_set,
+    reporting,
     results,
 )
 from pytest_ngram.pytest_fixtures.gates import ngram_gate
@@ -91,8 +92,9 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run of gates that judged nothing."""
+    """Fail a run of gates that judged nothing, and write the reports of a bench."""
     gates.end(session)
+    reporting.write(session)
 
 
 @pytest.hookimpl(optionalhook=True)

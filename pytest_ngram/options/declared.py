@@ -39,6 +39,15 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "--ngram-report",
+        {
+            "metavar": "FILE",
+            "action": "append",
+            "help": "write the report to FILE.html or FILE.md when the run ends; may be given again, and none "
+            "writes no report (default: beside the journal, with its name and .html)",
+        },
+    ),
+    (
         "--ngram-resume",
         {
             "metavar": "JOURNAL",

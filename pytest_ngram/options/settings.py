@@ -18,6 +18,8 @@ from pytest_ngram.options.which_matrix import User, base, matrix_of
 if TYPE_CHECKING:
     import pytest
 
+NO_REPORT = "none"
+
 
 @dataclass(frozen=True)
 class GateOptions:
@@ -48,6 +50,7 @@ class Settings:
         models: ids to run; empty means all.
         journal: where cells are appended as they end.
         resume: a journal to go on with, or None.
+        reports: files to write when the run ends; None means one beside the journal.
         cache: folder for generated models, tables, hashes.
         logs: folder for the engines' logs.
         force: start an engine even where its memory need exceeds what is free.
@@ -67,6 +70,7 @@ class Settings:
     models: tuple[str, ...]
     journal: Path | None
     resume: Path | None
+    reports: tuple[Path, ...] | None
     cache: Path
     logs: Path
     force: bool
@@ -126,6 +130,7 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         models=tuple(filter(None, map(str.strip, config.getoption("ngram_models").split(",")))),
         journal=here / journal if journal else None,
         resume=here / resume if resume else None,
+        reports=_reports(config),
         cache=cache_folder(config.getoption("ngram_cache_dir")),
         logs=(here / kept).parent / "logs" if kept else root / ".ngram" / "logs",
         force=config.getoption("ngram_force"),
@@ -139,6 +144,19 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         budget_s=parse_duration(budget, "--ngram-budget") if budget is not None else None,
         quiet=quiet_options(config),
     )
+
+
+def _reports(config: pytest.Config) -> tuple[Path, ...] | None:
+    """Return the reports that were asked for. Raises `OptionError` for one that could not be written."""
+    from pytest_ngram.report.written import check_name
+
+    named: list[str] | None = config.getoption("ngram_report")
+    if named is None:
+        return None
+    paths = tuple(config.invocation_params.dir / name for name in named if name != NO_REPORT)
+    for path in paths:
+        check_name(path, "--ngram-report")
+    return paths
 
 
 def _gate_options(config: pytest.Config) -> GateOptions:

@@ -51,7 +51,7 @@ def _model(model: ModelPart, texts: Catalogue) -> list[str]:
         blocks += [f"**{_plain(texts.tell('corpus'))}**", _list(model.corpus)]
     if model.notes:
         blocks += [f"**{_plain(texts.tell('notes'))}**", _list(model.notes)]
-    if model.notices:
+    if model.notices or model.disturbed:
         blocks += _folded(texts.tell("notices"), _notices(model, texts))
     if model.strata is not None:
         blocks += _folded(texts.tell("strata"), [_table(model.strata)])
@@ -63,13 +63,14 @@ def _model(model: ModelPart, texts: Catalogue) -> list[str]:
 
 def _notices(model: ModelPart, texts: Catalogue) -> list[str]:
     blocks = []
-    for notice in model.notices[:_MOST_NOTICES]:
+    every = [*model.notices, *model.disturbed]
+    for notice in every[:_MOST_NOTICES]:
         said = texts.tell("notice-line", name=notice.name, status=notice.status)
         blocks.append(f"**{_plain(said)}**")
         blocks.append(_fenced(notice.reason.splitlines()))
         if notice.log_tail:
             blocks += [_plain(texts.tell("log-tail", lines=len(notice.log_tail))), _fenced(notice.log_tail)]
-    left = len(model.notices) - _MOST_NOTICES
+    left = len(every) - _MOST_NOTICES
     return [*blocks, _plain(texts.tell("more-cells", cells=left))] if left > 0 else blocks
 
 

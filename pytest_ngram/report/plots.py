@@ -17,11 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
 
 _WIDTH = 400.0  # of a plot in its own units, which are points; the page scales it
-_ROW, _AXIS, _LEGEND_ROW = 24.0, 46.0, 18.0
+_ROW, _AXIS, _LEGEND_ROW = 24.0, 46.0, 19.0
 _CURVE_HEIGHT = 230.0
 _PLACE = 8.0  # of a series beside others in a row
-_LETTER = 6.7  # width of a letter of a label, and the most of them that are shown
+_LETTER = 7.0  # width of a letter of a label, and the most of them that are shown
 _MOST_LETTERS = 24
+_MOST_SHAPES = 12  # on a line
 # No two of the first 77 configs have both the same colour and the same shape.
 _SHAPES = "osD^vPX<>ph"
 _DASHES = ("-", "--", "-.", ":")
@@ -30,20 +31,20 @@ _SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",  # letters, not their outlines: smaller, and they can be read out and searched for
     "svg.hashsalt": "pytest-ngram",
     "text.parse_math": False,  # a name with $ is a name
-    "font.size": 11.5,
+    "font.size": 12,
     "axes.linewidth": 0.8,
     "axes.edgecolor": RULE,
     "axes.labelcolor": INK,
     "text.color": INK,
     "xtick.color": INK,
     "ytick.color": INK,
-    "xtick.labelsize": 10.5,
-    "ytick.labelsize": 10.5,
+    "xtick.labelsize": 11,
+    "ytick.labelsize": 11,
     "grid.color": RULE,
     "grid.linewidth": 0.6,
     "hatch.color": INK,
     "hatch.linewidth": 0.6,
-    "legend.fontsize": 10.5,
+    "legend.fontsize": 11,
     "legend.frameon": False,
 }
 
@@ -126,6 +127,7 @@ class _Drawing:
             color=colour(series.style),
             marker=_SHAPES[series.style % len(_SHAPES)],
             markersize=6.5,
+            markevery=max(1, len(at) // _MOST_SHAPES) if series.joined else None,
             markeredgecolor=INK,
             markeredgewidth=0.7,
             linewidth=1.4,

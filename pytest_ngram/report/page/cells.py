@@ -71,24 +71,25 @@ class Cells:
             before = config
         return CellTable(caption, head, tuple(groups))
 
-    def notices(self, texts: Catalogue) -> tuple[Notice, ...]:
-        """Return what speaks against cells: bad ends with reason and log, inert and disturbed ones."""
-        found = []
-        for record in self.records:
-            reasons = _reasons(record, texts)
-            if reasons:
-                own = self._ids[id(record)]
-                found.append(
-                    Notice(
-                        id=f"n-{own}",
-                        name=name_of(record),
-                        href=f"#{own}",
-                        status=texts.tell(f"outcome-{record.outcome.status}"),
-                        reason="\n".join(reasons),
-                        log_tail=record.outcome.log_tail,
-                    )
-                )
-        return tuple(found)
+    def notices(self, texts: Catalogue, *, well: bool) -> tuple[Notice, ...]:
+        """Return what speaks against cells: against those that ended well, or against the others."""
+        return tuple(
+            self._notice(record, reasons, texts)
+            for record in self.records
+            if (record.outcome.status == "ok") is well and (reasons := _reasons(record, texts))
+        )
+
+    def _notice(self, record: Record, reasons: Sequence[str], texts: Catalogue) -> Notice:
+        own, status = self._ids[id(record)], record.outcome.status
+        marks = ", ".join(texts.tell(f"mark-{name}") for name in _marks(record))
+        return Notice(
+            id=f"n-{own}",
+            name=name_of(record),
+            href=f"#{own}",
+            status=marks if status == "ok" and marks else texts.tell(f"outcome-{status}"),
+            reason="\n".join(reasons),
+            log_tail=record.outcome.log_tail,
+        )
 
     def _row(self, record: Record, texts: Catalogue) -> CellRow:
         rounds, own = record.rounds, self._ids[id(record)]

@@ -15,7 +15,7 @@ from pytest_ngram.report.page.types import UNKNOWN, Head, Judged, ModelPart, Sho
 from pytest_ngram.verdict.summary import ModelSummary, Row, summarise
 from pytest_ngram.verdict.types import Effect, Estimate, ModelVerdict, Settings
 
-_HEAD = ("tg", "change", "acceptance", "per-step", "pp", "rss", "cells")
+_HEAD = ("change", "tg", "acceptance", "per-step", "pp", "rss", "cells")
 
 
 def model_part(
@@ -61,7 +61,8 @@ def model_part(
             load_figure(part, _starts(model, shown)),
             drift_figure(part),
         ),
-        notices=cells.notices(texts),
+        notices=cells.notices(texts, well=False),
+        disturbed=cells.notices(texts, well=True),
         cells=cells.table(texts, texts.tell("cells-caption", model=title, cells=len(own))),
     )
 
@@ -102,8 +103,8 @@ def _row(part: Part, row: Row, effect: Effect | None) -> tuple[Td, ...]:
     href = part.cells.href(row.config)
     change = _change(effect.ratio, effect.low, effect.high) if effect is not None else UNKNOWN
     values = (
-        number(row.tg.value if row.tg else None),
         change,
+        number(row.tg.value if row.tg else None),
         _acceptance(row, texts),
         number(row.tokens_per_step, ".2f"),
         _with(number(row.pp), _estimate(effect.pp if effect is not None else None)),

@@ -118,7 +118,10 @@ class Figure:
 
 @dataclass(frozen=True)
 class Notice:
-    """A cell that ended badly, was inert or was disturbed: why, and the last lines of its log."""
+    """A cell that ended badly, was inert or was disturbed: why, and the last lines of its log.
+
+    `status` is how it ended, or the marks of one that ended well.
+    """
 
     id: str
     name: str
@@ -172,7 +175,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class ModelPart:
-    """All of a model at one temperature."""
+    """All of a model at one temperature. `notices` are of cells that are no results, `disturbed` of others."""
 
     id: str
     title: str
@@ -185,6 +188,7 @@ class ModelPart:
     strata: Table | None
     figures: tuple[Figure, ...]
     notices: tuple[Notice, ...]
+    disturbed: tuple[Notice, ...]
     cells: CellTable
 
 
