@@ -57,6 +57,29 @@ CODES: dict[str, frozenset[str]] = {
         "answer-open": "open",
         "answer-no-baseline": "baseline",
         "answer-alone": "baseline",
+        # two runs
+        "another-model": "model old new",
+        "another-host": "what old new",
+        "another-flags": "old new",
+        "another-n-predict": "old new",
+        "another-prompts": "new",
+        "no-shared-cells": "old new",
+        "no-draft-on-either-side": "baseline",
+        "another-state": "cells",
+        "no-undisturbed-cells": "",
+        "no-baseline-on-both-sides": "baseline",
+        "not-told": "what",
+        "no-step-trace": "requests of why",
+        "no-step-counts": "requests of",
+        # bounds
+        "within-bound": "bound change low high",
+        "beyond-bound": "bound change low high",
+        "bound-in-doubt": "bound change low high",
+        "bound-few-blocks": "bound blocks least",
+        "bound-no-floor": "bound baseline",
+        "bound-untold": "bound",
+        "ended-badly-now": "cells outcomes",
+        "no-shared-models": "old new",
     }.items()
 }
 

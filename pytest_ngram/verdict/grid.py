@@ -118,12 +118,12 @@ def _tokens(samples: Iterable[Sample], blocks: Sequence[int], prompts: Sequence[
     return np.array([fmean(counts[prompt]) for prompt in prompts])
 
 
-def gap(baseline: Iterable[Sample]) -> Gap | None:
+def gap(baseline: Iterable[Sample], of: Of = seconds) -> Gap | None:
     """Return how far the first and the last pass of the baseline lie apart; None without both in a block."""
     passes: dict[str, list[Sample]] = {"first": [], "last": []}
     for sample in baseline:
         passes[sample.pass_].append(sample)
-    first, last = side(passes["first"], seconds), side(passes["last"], seconds)
+    first, last = side(passes["first"], of), side(passes["last"], of)
     by_block: dict[int, list[float]] = defaultdict(list)
     for block, prompt in first:
         if (block, prompt) in last:
