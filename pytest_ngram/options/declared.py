@@ -43,8 +43,24 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {
             "metavar": "FILE",
             "action": "append",
-            "help": "write the report to FILE.html or FILE.md when the run ends; may be given again, and none "
+            "help": "write the report to FILE.html or FILE.md when the run ends; may be given again; none "
             "writes no report (default: beside the journal, with its name and .html)",
+        },
+    ),
+    (
+        "--ngram-baseline",
+        {
+            "metavar": "OLD.json",
+            "help": "when the run ends, compare it with this saved run (or journal): what differs, what "
+            "changed, and where that comes from",
+        },
+    ),
+    (
+        "--ngram-fail-on",
+        {
+            "metavar": "BOUNDS",
+            "help": "fail the run if a figure of any config changed by more since --ngram-baseline, or if it "
+            "cannot be told, such as tg:-5%%,acceptance:-0.05,rss:+10%%,pp:-10%%",
         },
     ),
     (

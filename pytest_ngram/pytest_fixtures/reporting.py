@@ -45,7 +45,7 @@ def write(session: pytest.Session) -> None:
         try:
             _write(path, config, ngram)
             lines.append(f"report: {path}")
-        except Exception as error:  # noqa: BLE001 - hours were measured, and their summary is still to come
+        except Exception as error:  # hours were measured, and their summary is to come
             lines += _explained(path, error)
             if ngram.settings.reports is not None or not isinstance(error, OSError):
                 session.exitstatus = pytest.ExitCode.TESTS_FAILED

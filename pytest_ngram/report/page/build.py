@@ -124,7 +124,7 @@ def _facts(shown: Shown, texts: Catalogue) -> Table:
 
 
 def _distinct(values: Iterable[str]) -> list[str]:
-    return [value for value in dict.fromkeys(values) if value]
+    return sorted(set(filter(None, values)))
 
 
 def _engine(engine: Engine) -> str:

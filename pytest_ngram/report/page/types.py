@@ -175,7 +175,7 @@ class Judged:
 
 @dataclass(frozen=True)
 class ModelPart:
-    """All of a model at one temperature. `notices` are of cells that are no results, `disturbed` of others."""
+    """All of a model at one temperature. `notices` are of cells without a result, `disturbed` of others."""
 
     id: str
     title: str
