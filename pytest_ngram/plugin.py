@@ -10,6 +10,7 @@ import pytest
 from pytest_ngram import options
 from pytest_ngram.pytest_fixtures import (
     collect,
+    comparing,
     gates,
     llama_server,
     ngram_cell,
@@ -95,6 +96,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run of gates that judged nothing, and write the reports of a bench."""
     gates.end(session)
     reporting.write(session)
+    comparing.end(session)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -108,6 +110,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Print the tables, ahead of a compare-fail that would end the summary."""
     for title, lines in (
         ("pytest-ngram", results.summary(config)),
+        ("against the baseline", comparing.lines(config)),
         ("gates", gates.summary(config, terminalreporter)),
     ):
         if lines:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -12,27 +12,39 @@ from pytest_ngram.errors import OptionError, RecordError
 from pytest_ngram.files import write_whole
 from pytest_ngram.matrix.spec import STATEFUL_TYPES
 from pytest_ngram.measure.run_file import read_run
-from pytest_ngram.record import RunData
+from pytest_ngram.record import Record, RunData, RunFile
 from pytest_ngram.report.compare import compare_lines
-from pytest_ngram.report.terminal import all_lines
+from pytest_ngram.report.page import Shown
+from pytest_ngram.report.terminal import all_lines, failure_lines
 from pytest_ngram.report.verdict import verdict_lines
+from pytest_ngram.report.written import check_name, write_report
 from pytest_ngram.verdict.bounds import EXIT_CODES, Bound, Checked, check
 from pytest_ngram.verdict.comparison import SCHEMA, Comparison, compare
 from pytest_ngram.verdict.judge import judge
 from pytest_ngram.verdict.samples import from_records
 from pytest_ngram.verdict.summary import summarise
+from pytest_ngram.verdict.types import Verdict
 
 PASSED, NOTHING = 0, EXIT_CODES["cannot tell"]
 
 
 @dataclass(frozen=True)
 class Asked:
-    """What the command line said; `json` is where the comparison goes."""
+    """What the command line said.
+
+    Args:
+        run: the run that is told of.
+        baseline: the one that it is compared with, if any.
+        bounds: that it has to keep to.
+        json: where the comparison goes.
+        pages: where the report of the run goes, by the kind that the option says.
+    """
 
     run: Path
     baseline: Path | None = None
     bounds: tuple[Bound, ...] = ()
     json: Path | None = None
+    pages: Mapping[str, Path] = field(default_factory=dict)
 
 
 class ComparisonFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +67,21 @@ def cells_of(path: Path) -> RunData:
     return run
 
 
+def run_data(name: str, file: RunFile, records: Sequence[Record]) -> RunData:
+    """Return a run that has just ended as one that was read."""
+    run = file.run
+    return RunData(
+        name=name,
+        version=run.version,
+        profile=run.profile,
+        matrix_sha256=run.matrix_sha256,
+        seed=run.seed,
+        records=tuple(records),
+        starts=run.starts,
+        prompts=file.prompts,
+    )
+
+
 def compared(old: RunData, new: RunData, config_order: Sequence[str] = ()) -> Comparison:
     """Compare two runs with what is known of the types."""
     return compare(old, new, stateful=STATEFUL_TYPES, config_order=config_order)
@@ -67,15 +94,18 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
         RecordError: a run cannot be read.
         OptionError: what was asked for needs a baseline, or cannot be written.
     """
+    for kind, path in asked.pages.items():
+        _check_page(kind, path)
+    if asked.baseline is None and (asked.json is not None or asked.bounds):
+        raise OptionError(
+            "--fail-on and --json are of a comparison",
+            checked=["--baseline is not given"],
+            fix="give --baseline OLD.json",
+        )
     run = cells_of(asked.run)
     if asked.baseline is None:
-        if asked.json is not None or asked.bounds:
-            raise OptionError(
-                "--fail-on and --json are of a comparison",
-                checked=["--baseline is not given"],
-                fix="give --baseline OLD.json",
-            )
         yield from run_lines(run)
+        yield from _pages(run, asked.pages)
         yield PASSED
         return
     found = compared(cells_of(asked.baseline), run, _order(run))
@@ -83,6 +113,7 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
     if asked.json is not None:
         _write(asked.json, ComparisonFile(comparison=found, checked=checked))
     yield from compare_lines(found, checked)
+    yield from _pages(run, asked.pages)
     yield EXIT_CODES[checked.outcome] if checked is not None else PASSED if found.any else NOTHING
 
 
@@ -93,10 +124,37 @@ def _order(run: RunData) -> tuple[str, ...]:
 
 def run_lines(run: RunData) -> list[str]:
     """Return the tables and the verdict of one run, as at its end."""
-    order = _order(run)
-    lines = all_lines(summarise(run.records, order))
-    verdict = judge(from_records(run.records), config_order=order)
-    return [*lines, "", *verdict_lines(verdict)]
+    failed = failure_lines(each for each in run.records if each.outcome.status != "ok")
+    lines = all_lines(summarise(run.records, _order(run)))
+    lines += ["", "failed:", *(f"  {line}" for line in failed)] if failed else []
+    return [*lines, "", *verdict_lines(_verdict(run))]
+
+
+def _verdict(run: RunData) -> Verdict:
+    return judge(from_records(run.records), config_order=_order(run))
+
+
+def _check_page(kind: str, path: Path) -> None:
+    option = f"--{kind}"
+    check_name(path, option)
+    if path.suffix != f".{kind}":
+        raise OptionError(
+            f"{option} names a file of another kind",
+            checked=[str(path)],
+            fix=f"let its name end with .{kind}",
+        )
+
+
+def _pages(run: RunData, pages: Mapping[str, Path]) -> Iterator[str]:
+    """Write the report of a run to each file."""
+    for kind, path in pages.items():
+        try:
+            write_report(path, Shown(run.records, _verdict(run), run, _order(run)))
+        except OSError as error:
+            raise OptionError(
+                f"--{kind} cannot be written: {error.strerror}", checked=[str(path)], fix="name another file"
+            ) from error
+        yield f"report: {path}"
 
 
 def _write(path: Path, file: ComparisonFile) -> None:

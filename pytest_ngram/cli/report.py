@@ -34,6 +34,10 @@ def add(commands: Commands) -> None:
         "tg:-5%%,acceptance:-0.05,rss:+10%%,pp:-10%%; also coverage, gain (tg ÷ none) and tokens_per_step",
     )
     report.add_argument("--json", metavar="FILE", type=path, help="write the comparison as JSON")
+    report.add_argument(
+        "--html", metavar="FILE.html", type=path, help="write the report of RUN.json as a page"
+    )
+    report.add_argument("--md", metavar="FILE.md", type=path, help="the same for a pull request")
     report.set_defaults(run=_report)
 
 
@@ -44,7 +48,9 @@ def _report(arguments: argparse.Namespace) -> Iterator[str]:
 
     try:
         bounds = parse(arguments.fail_on) if arguments.fail_on is not None else ()
-        asked = Asked(arguments.new, arguments.baseline, bounds, arguments.json)
+        named = {kind: getattr(arguments, kind) for kind in ("html", "md")}
+        pages = {kind: path for kind, path in named.items() if path is not None}
+        asked = Asked(arguments.new, arguments.baseline, bounds, arguments.json, pages)
         for line in lines_of(asked):
             if isinstance(line, int):
                 raise SystemExit(line)

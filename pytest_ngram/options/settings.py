@@ -18,6 +18,8 @@ from pytest_ngram.options.which_matrix import User, base, matrix_of
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_ngram.verdict.bounds import Bound
+
 NO_REPORT = "none"
 
 
@@ -50,6 +52,8 @@ class Settings:
         models: ids to run; empty means all.
         journal: where cells are appended as they end.
         resume: a journal to go on with, or None.
+        baseline: a saved run to compare with when the run ends, or None.
+        bounds: what may have changed since the baseline.
         reports: files to write when the run ends; None means one beside the journal.
         cache: folder for generated models, tables, hashes.
         logs: folder for the engines' logs.
@@ -70,6 +74,8 @@ class Settings:
     models: tuple[str, ...]
     journal: Path | None
     resume: Path | None
+    baseline: Path | None
+    bounds: tuple[Bound, ...]
     reports: tuple[Path, ...] | None
     cache: Path
     logs: Path
@@ -130,6 +136,8 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         models=tuple(filter(None, map(str.strip, config.getoption("ngram_models").split(",")))),
         journal=here / journal if journal else None,
         resume=here / resume if resume else None,
+        baseline=_named(config, "--ngram-baseline"),
+        bounds=_bounds(config),
         reports=_reports(config),
         cache=cache_folder(config.getoption("ngram_cache_dir")),
         logs=(here / kept).parent / "logs" if kept else root / ".ngram" / "logs",
@@ -144,6 +152,22 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         budget_s=parse_duration(budget, "--ngram-budget") if budget is not None else None,
         quiet=quiet_options(config),
     )
+
+
+def _bounds(config: pytest.Config) -> tuple[Bound, ...]:
+    """Return what `--ngram-fail-on` says. Raises `OptionError`."""
+    from pytest_ngram.verdict.bounds import parse
+
+    given = config.getoption("ngram_fail_on")
+    if given is None:
+        return ()
+    if config.getoption("ngram_baseline") is None:
+        raise OptionError(
+            "--ngram-fail-on has nothing to compare with",
+            checked=["--ngram-baseline is not given"],
+            fix="give --ngram-baseline OLD.json, a run that was saved before",
+        )
+    return parse(given, "--ngram-fail-on")
 
 
 def _reports(config: pytest.Config) -> tuple[Path, ...] | None:
