@@ -213,10 +213,10 @@ class _Drawing:
         row = max(_ROW, _PLACE * (1 + len(self.plot.series))) if shared else _ROW
         height = (row * max(rows, 2) if self.rows else _CURVE_HEIGHT) + _AXIS + legend + 8
         letters = max((len(_short(name)) for name in self.plot.categories), default=0)
-        left = _LETTER * letters + 14 if self.rows else 52.0
+        left = _LETTER * letters + 14 if self.rows else 68.0
         self.figure.set_size_inches(_WIDTH / 72, height / 72)
         self.figure.subplots_adjust(
-            left=left / _WIDTH, right=1 - 12 / _WIDTH, top=1 - 8 / height, bottom=(_AXIS + legend) / height
+            left=left / _WIDTH, right=1 - 22 / _WIDTH, top=1 - 8 / height, bottom=(_AXIS + legend) / height
         )
         if kept:
             self.figure.legend(

@@ -14,6 +14,7 @@ from pytest_ngram.verdict.shares import acceptance, coverage, tokens_per_step, t
 from pytest_ngram.verdict.summary import BASELINE
 
 _HEAD = ("outcome", "tg", "tokens", "acceptance", "coverage", "per-step", "pp", "rss", "marks")
+_WORDS = {"outcome", "marks"}
 
 
 class Cells:
@@ -53,7 +54,10 @@ class Cells:
         """Return the table."""
         head = (
             Head(texts.tell("cells-cell"), number=False),
-            *(Head(texts.tell(f"cells-{name}"), texts.tell(f"cells-{name}-hint")) for name in _HEAD),
+            *(
+                Head(texts.tell(f"cells-{name}"), texts.tell(f"cells-{name}-hint"), name not in _WORDS)
+                for name in _HEAD
+            ),
         )
         groups = []
         before = None
@@ -109,7 +113,7 @@ class Cells:
             id=own,
             cells=(
                 Td(_short_name(record), number=False),
-                Td(texts.tell(f"outcome-{status}"), href, number=False),
+                Td(texts.tell(f"outcome-{status}"), href if status != "ok" else None, number=False),
                 *map(Td, values),
                 Td(", ".join(marks), href if marks else None, number=False),
             ),

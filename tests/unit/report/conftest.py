@@ -89,7 +89,7 @@ def a_round(config: str, predicted_ms: float) -> Round:
     )
 
 
-def a_record(config: str, prompt: str = "p1", block: int = 1, pass_: Any = "first", **changes: Any) -> Record:
+def a_record(config: str, prompt: str, block: int, pass_: Any, **changes: Any) -> Record:
     """A cell; prompts and blocks differ a little, as they do."""
     wave = 1 + 0.002 * ((block * 7 + len(config + prompt) * 3 + (pass_ == "last")) % 5)
     serial = 10 * block + len(config) + (pass_ == "last")
@@ -151,12 +151,6 @@ def shown_of(records: Sequence[Record], sections: Sequence[Section] = (), *, run
         config_order=configs,
         sections=sections,
     )
-
-
-@pytest.fixture(scope="session")
-def record_of() -> Callable[..., Record]:
-    """`record_of(config, prompt, block, pass_, **changes)` makes a cell."""
-    return a_record
 
 
 @pytest.fixture(scope="session")

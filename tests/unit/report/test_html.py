@@ -112,7 +112,7 @@ def test_the_same_run_makes_the_same_bytes(cells_of: Cells, shown: Make) -> None
 
 
 def test_plots_take_the_pages_colours(written: str) -> None:
-    """No drawing has a colour of its own, so that each can be read in light and in dark; letters are letters."""
+    """No drawing has a colour of its own, so each can be read in light and dark; letters are letters."""
     drawings = re.findall(r"<svg.*?</svg>", written, re.DOTALL)
     assert len(drawings) == 8
     for drawing in drawings:
