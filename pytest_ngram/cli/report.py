@@ -38,6 +38,12 @@ def add(commands: Commands) -> None:
         "--html", metavar="FILE.html", type=path, help="write the report of RUN.json as a page"
     )
     report.add_argument("--md", metavar="FILE.md", type=path, help="the same for a pull request")
+    report.add_argument(
+        "--curve", metavar="FILE", type=path, help="forecast with what pytest-ngram curve --out wrote"
+    )
+    report.add_argument(
+        "--replay", metavar="FILE", type=path, help="forecast what pytest-ngram replay --json has tried"
+    )
     report.set_defaults(run=_report)
 
 
@@ -50,7 +56,15 @@ def _report(arguments: argparse.Namespace) -> Iterator[str]:
         bounds = parse(arguments.fail_on) if arguments.fail_on is not None else ()
         named = {kind: getattr(arguments, kind) for kind in ("html", "md")}
         pages = {kind: path for kind, path in named.items() if path is not None}
-        asked = Asked(arguments.new, arguments.baseline, bounds, arguments.json, pages)
+        asked = Asked(
+            run=arguments.new,
+            baseline=arguments.baseline,
+            bounds=bounds,
+            json=arguments.json,
+            pages=pages,
+            curve=arguments.curve,
+            replay=arguments.replay,
+        )
         for line in lines_of(asked):
             if isinstance(line, int):
                 raise SystemExit(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_ngram.report.catalogue import Catalogue, catalogue
+from pytest_ngram.report.columns import columns
 from pytest_ngram.report.terminal import UNKNOWN, counted
 from pytest_ngram.verdict.attribution import PARTS, Attribution
 from pytest_ngram.verdict.bounds import Check, Checked
@@ -70,7 +71,7 @@ def _differences(found: Sequence[Difference]) -> list[str]:
         return ["  measured with the same versions, build, flags, matrix and prompts on the same host"]
     rows = [("what differs", "", "before", "now")]
     rows += [(each.of, each.what, each.old, each.new) for each in found]
-    return _table(rows, left=4)
+    return columns(rows, left=4)
 
 
 def _model(model: ModelChange, texts: Catalogue) -> list[str]:
@@ -81,9 +82,9 @@ def _model(model: ModelChange, texts: Catalogue) -> list[str]:
     good = [config for config in model.configs if not config.not_comparable]
     lines = [title]
     if good:
-        lines += _table([_SPEEDS, *map(_speeds, good)], left=1)
+        lines += columns([_SPEEDS, *map(_speeds, good)])
         lines += ["", "  where the change of a token's cost comes from, ms per token"]
-        lines += _table([_COSTS, *map(_costs, good)], left=1)
+        lines += columns([_COSTS, *map(_costs, good)])
     notes = [note for config in model.configs for note in _notes(config, texts)]
     return [*lines, *(f"  {note}" for note in notes)]
 
@@ -184,16 +185,3 @@ def _both(figure: Figure | None, form: str) -> str:
         return UNKNOWN
     old, new = (UNKNOWN if value is None else form.format(value) for value in (figure.old, figure.new))
     return old if old == new else f"{old} → {new}"
-
-
-def _table(rows: Sequence[Sequence[str]], *, left: int) -> list[str]:
-    """Rows in columns, the first `left` of them to the left; the last column is not padded."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-        cells = [
-            text.ljust(width) if i < left else text.rjust(width)
-            for i, (text, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  " + "  ".join(cells).rstrip())
-    return lines

@@ -80,6 +80,10 @@ CODES: dict[str, frozenset[str]] = {
         "bound-untold": "bound",
         "ended-badly-now": "cells outcomes",
         "no-shared-models": "old new",
+        # forecast
+        "no-curve": "drafter",
+        "outside-curve": "width",
+        "no-plain-steps": "baseline",
     }.items()
 }
 

@@ -14,12 +14,15 @@ from pytest_ngram.matrix.spec import STATEFUL_TYPES
 from pytest_ngram.measure.run_file import read_run
 from pytest_ngram.record import Record, RunData, RunFile
 from pytest_ngram.report.compare import compare_lines
+from pytest_ngram.report.foreseen import foreseen_lines
 from pytest_ngram.report.page import Shown
 from pytest_ngram.report.terminal import all_lines, failure_lines
 from pytest_ngram.report.verdict import verdict_lines
 from pytest_ngram.report.written import check_name, write_report
+from pytest_ngram.reports.forecast_files import read_curve, read_replay
 from pytest_ngram.verdict.bounds import EXIT_CODES, Bound, Checked, check
 from pytest_ngram.verdict.comparison import SCHEMA, Comparison, compare
+from pytest_ngram.verdict.forecast import ModelForecast, forecasts
 from pytest_ngram.verdict.judge import judge
 from pytest_ngram.verdict.samples import from_records
 from pytest_ngram.verdict.summary import summarise
@@ -38,6 +41,8 @@ class Asked:
         bounds: that it has to keep to.
         json: where the comparison goes.
         pages: where the report of the run goes, by the kind that the option says.
+        curve: a cost curve for the forecast; without, the run's own steps make one.
+        replay: settings that were replayed, for the forecast.
     """
 
     run: Path
@@ -45,6 +50,8 @@ class Asked:
     bounds: tuple[Bound, ...] = ()
     json: Path | None = None
     pages: Mapping[str, Path] = field(default_factory=dict)
+    curve: Path | None = None
+    replay: Path | None = None
 
 
 class ComparisonFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,17 +101,11 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
         RecordError: a run cannot be read.
         OptionError: what was asked for needs a baseline, or cannot be written.
     """
-    for kind, path in asked.pages.items():
-        _check_page(kind, path)
-    if asked.baseline is None and (asked.json is not None or asked.bounds):
-        raise OptionError(
-            "--fail-on and --json are of a comparison",
-            checked=["--baseline is not given"],
-            fix="give --baseline OLD.json",
-        )
+    _check(asked)
     run = cells_of(asked.run)
     if asked.baseline is None:
         yield from run_lines(run)
+        yield from foreseen_lines(_forecasts(run, asked))
         yield from _pages(run, asked.pages)
         yield PASSED
         return
@@ -115,6 +116,30 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
     yield from compare_lines(found, checked)
     yield from _pages(run, asked.pages)
     yield EXIT_CODES[checked.outcome] if checked is not None else PASSED if found.any else NOTHING
+
+
+def _check(asked: Asked) -> None:
+    """Find what cannot be followed before anything is read. Raises `OptionError`."""
+    for kind, path in asked.pages.items():
+        _check_page(kind, path)
+    if asked.baseline is None and (asked.json is not None or asked.bounds):
+        raise OptionError(
+            "--fail-on and --json are of a comparison",
+            checked=["--baseline is not given"],
+            fix="give --baseline OLD.json",
+        )
+    if asked.baseline is not None and (asked.curve is not None or asked.replay is not None):
+        raise OptionError(
+            "--curve and --replay are of the forecast of one run",
+            checked=["--baseline is given"],
+            fix="leave one of them out",
+        )
+
+
+def _forecasts(run: RunData, asked: Asked) -> tuple[ModelForecast, ...]:
+    curves = read_curve(asked.curve, run) if asked.curve is not None else None
+    replayed = read_replay(asked.replay, run) if asked.replay is not None else None
+    return forecasts(run.records, curves, replayed)
 
 
 def _order(run: RunData) -> tuple[str, ...]:
