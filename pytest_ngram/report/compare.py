@@ -138,14 +138,21 @@ def _notes(config: ConfigChange, texts: Catalogue) -> Iterable[str]:
         yield f"{config.config}: {seen}{_left_out(config)}"
     if config.not_comparable and (out := _left_out(config)):
         yield f"{config.config}: {out.removeprefix(', ')}"
-    if config.no_attribution and not config.not_comparable:
-        whys = "; ".join(texts.say(why) for why in config.no_attribution)
-        yield f"{config.config}: no attribution: {whys}"
     if config.attribution is not None and config.attribution.unclear:
         yield f"{config.config}: ~ plain and verify steps could not be told apart well; their sum is right"
+    for why, names in _lacking(config, texts).items():
+        yield f"{config.config}: no {', '.join(names)}: {why}"
+
+
+def _lacking(config: ConfigChange, texts: Catalogue) -> dict[str, list[str]]:
+    """What is not known of a config, by why."""
+    found: dict[str, list[str]] = {}
     for name, figure in config.figures.items():
         if figure.why is not None:
-            yield f"{config.config}: no {name}: {texts.say(figure.why)}"
+            found.setdefault(texts.say(figure.why), []).append(name)
+    for why in config.no_attribution:
+        found.setdefault(texts.say(why), []).append("attribution")
+    return found
 
 
 def _left_out(config: ConfigChange) -> str:
