@@ -1,4 +1,4 @@
-"""Lines about a run of single, unrepeated numbers: figures with their label, conclusions with their bounds."""
+"""Lines about a run of single, unrepeated numbers: figures with labels, conclusions with bounds."""
 
 from __future__ import annotations
 

@@ -11,7 +11,6 @@ CODES: dict[str, frozenset[str]] = {
     code: frozenset(values.split())
     for code, values in {
         # nothing can be said
-        "no-baseline": "baseline",
         "nothing-to-compare": "config against",
         "too-few-blocks": "blocks least more",
         "one-prompt": "",
