@@ -144,7 +144,8 @@ def summary(config: pytest.Config) -> list[str]:
     if failures:
         lines += ["", "failed:", *(f"  {line}" for line in failures)]
     samples = from_records(ledger.records, session.setup.kinds())
-    lines += ["", *verdict_lines(judge(samples, config_order=tuple(session.setup.matrix.configs)))]
+    order = tuple(session.setup.matrix.configs)
+    lines += ["", *verdict_lines(judge(samples, session.settings.adopt, config_order=order))]
     return [*lines, "", *session.pace.lines(), *_where(config, session)]
 
 

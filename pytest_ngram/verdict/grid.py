@@ -83,21 +83,26 @@ def pair(own: Sequence[Sample], base: Sequence[Sample], of: Of = seconds) -> Gri
     if not prompts or not blocks:
         return None
     ratios = np.array([[pairs.get((b, p), math.nan) for p in prompts] for b in blocks])
-    holes = np.isnan(ratios)
+    holes = int(np.isnan(ratios).sum())
     asked = [*own, *base]
     return Grid(
         blocks=tuple(blocks),
         prompts=tuple(prompts),
-        ratios=_filled(ratios, holes) if holes.any() else ratios,
+        ratios=filled(ratios) if holes else ratios,
         tokens=_tokens(asked, blocks, prompts),
-        filled=int(holes.sum()),
+        filled=holes,
         lost_prompts=tuple(sorted({s.prompt for s in asked} - set(prompts))),
         lost_blocks=tuple(sorted({s.block for s in asked} - set(blocks))),
     )
 
 
-def _filled(ratios: Floats, holes: np.ndarray) -> Floats:
-    """Fill holes by the least squares of block + prompt, so that a missing cell moves the mean nowhere."""
+def filled(ratios: Floats) -> Floats:
+    """Fill holes (NaN) by the least squares of block + prompt, so that a missing cell moves the mean nowhere.
+
+    Args:
+        ratios: shape (blocks, prompts); any two prompts share a block.
+    """
+    holes = np.isnan(ratios)
     blocks, prompts = ratios.shape
     at_block, at_prompt = np.nonzero(~holes)
     rows = np.arange(len(at_block))
