@@ -12,6 +12,7 @@ CODES: dict[str, frozenset[str]] = {
     for code, values in {
         # nothing can be said
         "nothing-to-compare": "config against",
+        "all-disturbed": "against outcomes",
         "too-few-blocks": "blocks least more",
         "one-prompt": "",
         "no-floor": "baseline",

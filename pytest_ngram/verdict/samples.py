@@ -10,6 +10,8 @@ import msgspec
 from pytest_ngram.record import ECHO, Cell, Pass, Record, Status
 from pytest_ngram.verdict.summary import CONTENDED_PERCENT, seconds_per_token
 
+DISTURBED = ("contended", "throttled")
+
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One cell.

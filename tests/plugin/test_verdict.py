@@ -33,7 +33,7 @@ def test_a_run_ends_with_the_answer_and_a_line_for_each_config(project: Project)
 def test_without_the_baseline_nothing_is_claimed(project: Project) -> None:
     """`-k mtp`: no verdict and no percent."""
     assert _answer(project.run("--benchmark-quiet", "-k", "mtp"))[0] == (
-        "tiny, temperature 0: nothing is claimed: there is no none in this run to compare with"
+        "tiny, temperature 0: nothing is claimed: there is no `none` in this run to compare with"
     )
 
 

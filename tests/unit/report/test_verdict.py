@@ -74,4 +74,4 @@ def test_cells_left_out_are_counted_once() -> None:
 def test_without_a_baseline_nothing_but_that_is_said() -> None:
     """No config, no percent."""
     said = lines(answer=reason("answer-no-baseline", baseline="none"))
-    assert said == ["m, temperature 0.7: nothing is claimed: there is no none in this run to compare with"]
+    assert said == ["m, temperature 0.7: nothing is claimed: there is no `none` in this run to compare with"]

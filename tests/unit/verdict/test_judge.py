@@ -138,6 +138,16 @@ def test_disturbed_cells_enter_nothing_and_are_counted(run: Cells) -> None:
     assert "cells-excluded" in codes(effect)
 
 
+def test_a_config_of_disturbed_cells_asks_for_a_quieter_machine(run: Cells) -> None:
+    """Where no undisturbed pair is left there is no figure, and the reason is not that cells failed."""
+    cells = [replace(s, disturbed="contended") if s.config == "x" else s for s in run({"x": 0.3})]
+    effect = effect_of(cells)
+    assert (effect.decision, effect.ratio) == ("cannot tell", None)
+    assert codes(effect)[0] == "all-disturbed"
+    gone = [s for s in run({"x": 0.3}) if s.config != "x" or s.block == 9]
+    assert only(gone).effects == ()
+
+
 def test_a_crash_forbids_whatever_the_speed(run: Cells) -> None:
     """A config that crashed in one cell is not adopted, though the rest is fast; a refusal only counts."""
     fast = run({"x": 0.5})
