@@ -143,7 +143,7 @@ def summary(config: pytest.Config) -> list[str]:
     failures = failure_lines(ledger.failed())
     if failures:
         lines += ["", "failed:", *(f"  {line}" for line in failures)]
-    samples = from_records(ledger.records, session.setup.kinds())
+    samples = from_records(ledger.records, session.run_file().prompts)
     order = tuple(session.setup.matrix.configs)
     lines += ["", *verdict_lines(judge(samples, session.settings.adopt, config_order=order))]
     return [*lines, "", *session.pace.lines(), *_where(config, session)]

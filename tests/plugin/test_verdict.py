@@ -37,6 +37,12 @@ def test_without_the_baseline_nothing_is_claimed(project: Project) -> None:
     )
 
 
+def test_kinds_of_prompts_are_saved(project: Project) -> None:
+    """The JSON alone makes the verdict that the terminal showed: kinds of prompts stand in it."""
+    saved = project.measure("-k", "mtp1")["ngram"]["prompts"]
+    assert {each["prompt"]: each["kind"] for each in saved} == {"word-en": "en", "word-ru": "ru"}
+
+
 def test_limits_that_cannot_be_read_are_refused_before_the_run(project: Project) -> None:
     """A typo in --ngram-adopt costs no minute of measuring."""
     result = project.run("-k", "mtp", "--ngram-adopt", "tg:5%")

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from pytest_ngram.record import Cell, Engine, Host, Memory, Outcome, Record, Round, Table
+from pytest_ngram.record import Cell, Engine, Host, Memory, Outcome, Prompt, Record, Round, Table
 from pytest_ngram.verdict.samples import from_records
 
 HOST = Host(
@@ -77,7 +77,9 @@ RECORD = Record(
 
 def test_a_record_becomes_a_sample() -> None:
     """1000 ms for 10 steps, 100 ms for 20 prompt tokens, anonymous and file memory together."""
-    (sample,) = from_records([RECORD], {"p": "code"})
+    (sample,) = from_records(
+        [RECORD], [Prompt(model="m", prompt="p", prompt_set="general", tokens="", kind="code")]
+    )
     assert (sample.model, sample.config, sample.prompt, sample.block, sample.pass_) == (
         "m",
         "t",
@@ -91,6 +93,12 @@ def test_a_record_becomes_a_sample() -> None:
     assert sample.strata == ("general", "general/code")
     assert (sample.types, sample.table) == (frozenset({"ngram-cache"}), "ab")
     assert sample.usable
+
+
+def test_a_prompt_of_no_known_kind_is_of_its_set() -> None:
+    """Runs that were saved before kinds were kept have the sets apart."""
+    old = Prompt(model="m", prompt="p", prompt_set="general", tokens="")
+    assert from_records([RECORD], [old])[0].strata == from_records([RECORD])[0].strata == ("general",)
 
 
 def test_what_differs_between_starts_anyway_is_no_flag() -> None:
