@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from pytest_ngram.errors import OptionError
 from pytest_ngram.matrix.duration import parse as parse_duration
-from pytest_ngram.options import adopt
 from pytest_ngram.options.declared import CACHE_VARIABLE, SERVER_VARIABLE
 from pytest_ngram.options.which_matrix import User, base, matrix_of
 
@@ -93,6 +92,8 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
     Raises:
         OptionError: a value that cannot be followed, such as a journal to resume that does not exist.
     """
+    from pytest_ngram.options import adopt  # not while pytest loads its plugins: msgspec is heavy
+
     root = base(config)[0]
     resume = config.getoption("ngram_resume")
     journal = config.getoption("ngram_journal")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from pytest_ngram.errors import OptionError
@@ -31,3 +34,11 @@ def test_what_cannot_be_meant_is_refused(text: str) -> None:
     with pytest.raises(OptionError, match="--ngram-adopt cannot be read") as caught:
         parse(text)
     assert "tg:+5%" in caught.value.fix
+
+
+def test_the_plugin_loads_without_what_judges() -> None:
+    """pytest loads the plugin in every project: neither msgspec nor numpy nor scipy comes with that."""
+    heavy = "[name for name in ('msgspec', 'numpy', 'scipy') if name in sys.modules]"
+    code = f"import sys, pytest_ngram.plugin; print({heavy})"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
