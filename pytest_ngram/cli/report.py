@@ -44,11 +44,18 @@ def add(commands: Commands) -> None:
     report.add_argument(
         "--replay", metavar="FILE", type=path, help="forecast what pytest-ngram replay --json has tried"
     )
+    report.add_argument(
+        "--adopt",
+        metavar="LIMITS",
+        default="",
+        help="what a config has to gain, and may cost (default: tg:+5%%,pp:-15%%,rss:+25%%,rss:+256MiB)",
+    )
     report.set_defaults(run=_report)
 
 
 def _report(arguments: argparse.Namespace) -> Iterator[str]:
     """Yield the lines; exits with what the bounds say. What cannot be used is no regression: 2."""
+    from pytest_ngram.options import adopt
     from pytest_ngram.reports import Asked, lines_of
     from pytest_ngram.verdict.bounds import parse
 
@@ -64,6 +71,7 @@ def _report(arguments: argparse.Namespace) -> Iterator[str]:
             pages=pages,
             curve=arguments.curve,
             replay=arguments.replay,
+            adopt=adopt.parse(arguments.adopt, "--adopt"),
         )
         for line in lines_of(asked):
             if isinstance(line, int):

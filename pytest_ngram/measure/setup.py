@@ -51,9 +51,9 @@ class Setup:
         chosen = [(cell.model, cell.config) for cell in cells]
         return equal.lines(self.matrix, self.equal_configs, chosen)
 
-    def kinds(self) -> dict[str, str]:
-        """Return the kind of each prompt by its id."""
-        return {prompt.id: prompt.kind for each in self.prompt_sets.values() for prompt in each.prompts}
+    def kind_of(self, cell: PlannedCell) -> str:
+        """Return the kind of a cell's prompt."""
+        return next(p.kind for p in self.prompt_sets[cell.prompt_set].prompts if p.id == cell.prompt)
 
     def left_out_lines(self) -> list[str]:
         """Say which models and configs the profile leaves to other profiles, and which no model runs."""

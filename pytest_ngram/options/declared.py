@@ -128,6 +128,14 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "--ngram-adopt",
+        {
+            "metavar": "LIMITS",
+            "help": "what a config has to gain to be adopted, and may cost (ini: ngram_adopt; default: "
+            "tg:+5%%,pp:-15%%,rss:+25%%,rss:+256MiB; a gain in memory within either limit is borne)",
+        },
+    ),
+    (
         "--ngram-force",
         {"action": "store_true", "help": "start a server although its memory need exceeds what is free"},
     ),
@@ -221,4 +229,5 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("ngram_matrix", "matrix file of pytest-ngram, relative to the root", default="")
     parser.addini("llama_server", "llama-server to measure on: a binary or a URL", default="")
     parser.addini("llama_server_flags", "flags that the server at the URL was started with", default="")
+    parser.addini("ngram_adopt", "what a config has to gain and may cost, as --ngram-adopt", default="")
     parser.addini("ngram_profile", "profile of the matrix", default="smoke")

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pytest
 
     from pytest_ngram.verdict.bounds import Bound
+    from pytest_ngram.verdict.types import Settings as Adopt
 
 NO_REPORT = "none"
 
@@ -67,6 +68,7 @@ class Settings:
         probe: whether models of which nothing was measured may be started once to estimate.
         budget_s: what a run may take, in seconds.
         quiet: what the user wants of a quiet and cool machine.
+        adopt: what a config has to gain, and what it may cost.
     """
 
     matrix: Path
@@ -89,6 +91,7 @@ class Settings:
     probe: bool
     budget_s: float | None
     quiet: QuietOptions
+    adopt: Adopt
 
 
 def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
@@ -101,6 +104,8 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
     Raises:
         OptionError: a value that cannot be followed, such as a journal to resume that does not exist.
     """
+    from pytest_ngram.options import adopt  # not while pytest loads its plugins: msgspec is heavy
+
     root = base(config)[0]
     resume = config.getoption("ngram_resume")
     journal = config.getoption("ngram_journal")
@@ -151,6 +156,7 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         probe=config.getoption("ngram_probe"),
         budget_s=parse_duration(budget, "--ngram-budget") if budget is not None else None,
         quiet=quiet_options(config),
+        adopt=adopt.parse(config.getoption("ngram_adopt") or config.getini("ngram_adopt")),
     )
 
 

@@ -25,8 +25,9 @@ def verdict_of(config: pytest.Config, session: Session) -> Verdict:
     from pytest_ngram.verdict.samples import from_records
 
     if VERDICT not in config.stash:
-        samples = from_records(session.ledger.records, session.setup.kinds())
-        config.stash[VERDICT] = judge(samples, config_order=tuple(session.setup.matrix.configs))
+        samples = from_records(session.ledger.records, session.run_file().prompts)
+        order = tuple(session.setup.matrix.configs)
+        config.stash[VERDICT] = judge(samples, session.settings.adopt, config_order=order)
     return config.stash[VERDICT]
 
 

@@ -9,13 +9,16 @@ import msgspec
 
 from pytest_ngram.matrix.yaml_text import load
 from pytest_ngram.verdict.codes import Reason
+from pytest_ngram.verdict.points import Claim
 from pytest_ngram.verdict.types import Decision
 
 
 class Catalogue(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Format strings: of reasons by code, of all else by key; and words for the decisions."""
+    """Format strings: of reasons by code, of all else by key; and words for decisions and claims."""
 
     decision: dict[Decision, str]
+    claim: dict[Claim, str]
+    line: dict[str, str]
     reason: dict[str, str]
     page: dict[str, str]
 

@@ -26,6 +26,7 @@ from pytest_ngram.verdict.forecast import ModelForecast, forecasts
 from pytest_ngram.verdict.judge import judge
 from pytest_ngram.verdict.samples import from_records
 from pytest_ngram.verdict.summary import summarise
+from pytest_ngram.verdict.types import Settings as Limits
 from pytest_ngram.verdict.types import Verdict
 
 PASSED, NOTHING = 0, EXIT_CODES["cannot tell"]
@@ -43,6 +44,7 @@ class Asked:
         pages: where the report of the run goes, by the kind that the option says.
         curve: a cost curve for the forecast; without, the run's own steps make one.
         replay: settings that were replayed, for the forecast.
+        adopt: what a config has to gain, and what it may cost.
     """
 
     run: Path
@@ -52,6 +54,7 @@ class Asked:
     pages: Mapping[str, Path] = field(default_factory=dict)
     curve: Path | None = None
     replay: Path | None = None
+    adopt: Limits = field(default_factory=Limits)
 
 
 class ComparisonFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,9 +107,9 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
     _check(asked)
     run = cells_of(asked.run)
     if asked.baseline is None:
-        yield from run_lines(run)
+        yield from run_lines(run, asked.adopt)
         yield from foreseen_lines(_forecasts(run, asked))
-        yield from _pages(run, asked.pages)
+        yield from _pages(run, asked)
         yield PASSED
         return
     found = compared(cells_of(asked.baseline), run, _order(run))
@@ -114,7 +117,7 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
     if asked.json is not None:
         _write(asked.json, ComparisonFile(comparison=found, checked=checked))
     yield from compare_lines(found, checked)
-    yield from _pages(run, asked.pages)
+    yield from _pages(run, asked)
     yield EXIT_CODES[checked.outcome] if checked is not None else PASSED if found.any else NOTHING
 
 
@@ -147,16 +150,16 @@ def _order(run: RunData) -> tuple[str, ...]:
     return tuple(sorted({record.cell.config for record in run.records}))
 
 
-def run_lines(run: RunData) -> list[str]:
+def run_lines(run: RunData, adopt: Limits) -> list[str]:
     """Return the tables and the verdict of one run, as at its end."""
     failed = failure_lines(each for each in run.records if each.outcome.status != "ok")
     lines = all_lines(summarise(run.records, _order(run)))
     lines += ["", "failed:", *(f"  {line}" for line in failed)] if failed else []
-    return [*lines, "", *verdict_lines(_verdict(run))]
+    return [*lines, "", *verdict_lines(_verdict(run, adopt))]
 
 
-def _verdict(run: RunData) -> Verdict:
-    return judge(from_records(run.records), config_order=_order(run))
+def _verdict(run: RunData, adopt: Limits) -> Verdict:
+    return judge(from_records(run.records, run.prompts), adopt, config_order=_order(run))
 
 
 def _check_page(kind: str, path: Path) -> None:
@@ -170,11 +173,11 @@ def _check_page(kind: str, path: Path) -> None:
         )
 
 
-def _pages(run: RunData, pages: Mapping[str, Path]) -> Iterator[str]:
+def _pages(run: RunData, asked: Asked) -> Iterator[str]:
     """Write the report of a run to each file."""
-    for kind, path in pages.items():
+    for kind, path in asked.pages.items():
         try:
-            write_report(path, Shown(run.records, _verdict(run), run, _order(run)))
+            write_report(path, Shown(run.records, _verdict(run, asked.adopt), run, _order(run)))
         except OSError as error:
             raise OptionError(
                 f"--{kind} cannot be written: {error.strerror}", checked=[str(path)], fix="name another file"

@@ -11,8 +11,8 @@ CODES: dict[str, frozenset[str]] = {
     code: frozenset(values.split())
     for code, values in {
         # nothing can be said
-        "no-baseline": "baseline",
         "nothing-to-compare": "config against",
+        "all-disturbed": "against outcomes",
         "too-few-blocks": "blocks least more",
         "one-prompt": "",
         "no-floor": "baseline",
@@ -50,6 +50,15 @@ CODES: dict[str, frozenset[str]] = {
         "corpus-costs": "gain low high against",
         "corpus-unsure": "low high against",
         "corpus-not-compared": "config",
+        # one number a config
+        "unrepeated": "",
+        "keeps-state": "types",
+        "split-needs": "change inputs",
+        "points-corpus": "claims",
+        "points-lookup": "claims",
+        "points-stacks": "claims",
+        "points-mtp": "claims best",
+        "points-order": "claims",
         # the answer
         "answer-adopt": "config gain low high",
         "answer-adopt-tied": "config gain low high ties",

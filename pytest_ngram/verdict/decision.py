@@ -10,6 +10,7 @@ import msgspec
 from pytest_ngram.verdict.codes import Reason, reason
 from pytest_ngram.verdict.effect import Known, Measured
 from pytest_ngram.verdict.interval import MOST, blocks_needed, prompts_needed
+from pytest_ngram.verdict.samples import DISTURBED
 from pytest_ngram.verdict.types import Decision, Effect, GateFailure, Settings
 
 BAD_ENDS = ("crash", "hang", "oom")  # of the engine; what the harness refused speaks against no config
@@ -53,13 +54,19 @@ def _too_little(measured: Measured, settings: Settings) -> Speed | None:
     """Say what is too little to tell anything, whatever the numbers are."""
     effect, of = measured.effect, measured.fit
     if of is None:
-        nothing = reason("nothing-to-compare", config=effect.config, against=effect.against)
-        return Speed("cannot tell", (nothing,))
+        return Speed("cannot tell", (_nothing(effect),))
     if of.blocks < settings.least_blocks:
         more = settings.least_blocks - of.blocks
         few = reason("too-few-blocks", blocks=of.blocks, least=settings.least_blocks, more=more)
         return Speed("cannot tell", (few,), more_blocks=more)
     return Speed("cannot tell", (reason("one-prompt"),)) if of.prompts < 2 else None
+
+
+def _nothing(effect: Effect) -> Reason:
+    disturbed = {why: n for why, n in effect.excluded.items() if why in DISTURBED}
+    if not disturbed:
+        return reason("nothing-to-compare", config=effect.config, against=effect.against)
+    return reason("all-disturbed", against=effect.against, outcomes=counts(disturbed))
 
 
 def _covers(known: Known, settings: Settings) -> tuple[Reason, ...]:

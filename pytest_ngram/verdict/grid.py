@@ -65,10 +65,10 @@ def side(samples: Iterable[Sample], of: Of) -> dict[Key, float]:
 def pair(own: Sequence[Sample], base: Sequence[Sample], of: Of = seconds) -> Grid | None:
     """Return the grid of the prompts and blocks that both sides have; None where they share none.
 
-    A prompt stays if it has a pair in more than half of the blocks, then a block if it has one of more than
-    half of the prompts, until nothing more goes: so any two prompts share a block, and what is filled in
-    comes from a fit that they hang together in. Worked example: p and q in 3 blocks, the run was stopped
-    before q in the third: block 3 goes. Had q crashed in blocks 2 and 3, q would go instead.
+    A prompt stays if it has a pair in more than half of the blocks, then a block if it has one of half of the
+    prompts or more, until nothing more goes: so any two prompts share a block, and what is filled in comes
+    from a fit that they hang together in. Worked example: p, q and r in 3 blocks, the run was stopped after p
+    in the third: block 3 goes. Had q crashed in blocks 2 and 3, q would go.
     """
     left, right = side(own, of), side(base, of)
     pairs = {key: right[key] - left[key] for key in left if key in right}
@@ -76,28 +76,33 @@ def pair(own: Sequence[Sample], base: Sequence[Sample], of: Of = seconds) -> Gri
     blocks = sorted({block for block, _prompt in pairs})
     while True:
         kept = [p for p in prompts if 2 * sum((b, p) in pairs for b in blocks) > len(blocks)]
-        rows = [b for b in blocks if 2 * sum((b, p) in pairs for p in kept) > len(kept)]
+        rows = [b for b in blocks if kept and 2 * sum((b, p) in pairs for p in kept) >= len(kept)]
         if (kept, rows) == (prompts, blocks):
             break
         prompts, blocks = kept, rows
     if not prompts or not blocks:
         return None
     ratios = np.array([[pairs.get((b, p), math.nan) for p in prompts] for b in blocks])
-    holes = np.isnan(ratios)
+    holes = int(np.isnan(ratios).sum())
     asked = [*own, *base]
     return Grid(
         blocks=tuple(blocks),
         prompts=tuple(prompts),
-        ratios=_filled(ratios, holes) if holes.any() else ratios,
+        ratios=filled(ratios) if holes else ratios,
         tokens=_tokens(asked, blocks, prompts),
-        filled=int(holes.sum()),
+        filled=holes,
         lost_prompts=tuple(sorted({s.prompt for s in asked} - set(prompts))),
         lost_blocks=tuple(sorted({s.block for s in asked} - set(blocks))),
     )
 
 
-def _filled(ratios: Floats, holes: np.ndarray) -> Floats:
-    """Fill holes by the least squares of block + prompt, so that a missing cell moves the mean nowhere."""
+def filled(ratios: Floats) -> Floats:
+    """Fill holes (NaN) by the least squares of block + prompt, so that a missing cell moves the mean nowhere.
+
+    Args:
+        ratios: shape (blocks, prompts); any two prompts share a block.
+    """
+    holes = np.isnan(ratios)
     blocks, prompts = ratios.shape
     at_block, at_prompt = np.nonzero(~holes)
     rows = np.arange(len(at_block))

@@ -72,7 +72,7 @@ def _between_prompts(grid: Floats, filled: int) -> float:
     free = (blocks - 1) * (prompts - 1) - filled
     of_rest = float((rest**2).sum()) / free if free > 0 else 0.0
     apart = float(columns.var(ddof=1)) - of_rest / blocks
-    return max(0.0, apart)
+    return apart if apart > 0 else 0.0
 
 
 def half_width(

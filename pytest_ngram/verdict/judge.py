@@ -95,7 +95,7 @@ def _decided(
 
 
 def _strata(own: Sequence[Sample], baseline: Sequence[Sample], settings: Settings) -> dict[str, Effect]:
-    """The same effect by kind of prompt, with a floor of its own; without the kinds that all prompts are of."""
+    """The same effect by kind of prompt, with a floor of its own; without kinds that all prompts are of."""
     kinds: dict[str, list[Sample]] = defaultdict(list)
     for sample in own:
         for name in sample.strata:

@@ -7,9 +7,11 @@ from statistics import fmean
 
 import msgspec
 
-from pytest_ngram.record import ECHO, Cell, Pass, Record, Status
+from pytest_ngram.record import ECHO, Cell, Pass, Prompt, Record, Status
 from pytest_ngram.verdict.contention import is_contended, is_throttled
 from pytest_ngram.verdict.summary import seconds_per_token
+
+DISTURBED = ("contended", "throttled")
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,14 +46,15 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
         return self.status == "ok" and self.disturbed is None and self.seconds is not None
 
 
-def from_records(records: Iterable[Record], kinds: Mapping[str, str] | None = None) -> list[Sample]:
+def from_records(records: Iterable[Record], prompts: Iterable[Prompt] = ()) -> list[Sample]:
     """Return a sample of each cell; prompts that were taken out of a table's corpus are left out.
 
     Args:
         records: cells of one run.
-        kinds: of prompts, by their ids. A prompt is of its set, and of its kind in it where that is named.
+        prompts: of the run. A prompt is of its set, and of its kind where one of these tells it.
     """
-    return [_sample(record, kinds or {}) for record in records if record.cell.prompt_set != ECHO]
+    kinds = {each.prompt: each.kind for each in prompts if each.kind is not None}
+    return [_sample(record, kinds) for record in records if record.cell.prompt_set != ECHO]
 
 
 def _sample(record: Record, kinds: Mapping[str, str]) -> Sample:

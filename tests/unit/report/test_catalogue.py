@@ -15,7 +15,8 @@ import pytest
 
 from pytest_ngram.record import Status
 from pytest_ngram.report.catalogue import Catalogue, catalogue
-from pytest_ngram.verdict.codes import CODES
+from pytest_ngram.verdict.codes import CODES, Reason, reason
+from pytest_ngram.verdict.points import Claim
 from pytest_ngram.verdict.types import Decision
 
 REPORT = Path(__file__).parents[3] / "pytest_ngram" / "report"
@@ -138,4 +139,22 @@ def test_reasons_decisions_and_outcomes_have_words(texts: Catalogue) -> None:
         code: set(values) for code, values in CODES.items()
     }
     assert set(texts.decision) == set(get_args(Decision))
+    assert set(texts.claim) == set(get_args(Claim))
+    assert {name: placeholders(text) for name, text in texts.line.items()} == {
+        name: placeholders(text) for name, text in catalogue().line.items()
+    }
     assert {f"outcome-{status}" for status in get_args(Status)} <= texts.page.keys()
+
+
+def test_a_reason_is_said_with_its_values() -> None:
+    """Shares are told as percent with their sign."""
+    said = catalogue().say(reason("slower", gain=-0.431, low=-0.45, high=-0.4))
+    assert said == "slower: -43.1% tg (-45.0% to -40.0%)"
+
+
+@pytest.mark.parametrize(("code", "values"), [("slower", {"gain": 0.1}), ("nothing-of-ours", {})])
+def test_a_reason_with_other_values_is_refused(code: str, values: dict[str, float]) -> None:
+    """A code is made with all of its values, or not at all."""
+    with pytest.raises(ValueError, match="takes"):
+        reason(code, **values)
+    assert Reason("slower").values == {}
