@@ -225,7 +225,7 @@ class Shown:
         verdict: over them.
         run: what the cells share; None where that is not known.
         config_order: of the rows; the others come after these.
-        when: the run was saved, as its JSON says.
+        when: the run was measured, as its JSON says (`datetime`).
         sections: to stand before the models: a comparison, a forecast.
         facts: further ones, by their names.
     """
