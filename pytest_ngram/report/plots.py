@@ -180,7 +180,7 @@ class _Drawing:
             axes.spines[side].set_visible(False)
         axes.tick_params(length=3, width=0.8)
         values = axes.xaxis if self.rows else axes.yaxis
-        values.set_major_locator(MaxNLocator(6))
+        values.set_major_locator(MaxNLocator(4 if self._left() > _WIDTH / 3 else 6))
         if plot.percent:
             values.set_major_formatter(
                 FuncFormatter(_signed) if plot.signed else PercentFormatter(1.0, decimals=0)
@@ -197,6 +197,11 @@ class _Drawing:
             if plot.percent and not plot.signed:
                 axes.set_ylim(-0.03, 1.03)
 
+    def _left(self) -> float:
+        """The margin that names, or numbers and what they are, stand in."""
+        letters = max((len(_short(name)) for name in self.plot.categories), default=0)
+        return _LETTER * letters + 14 if self.rows else 68.0
+
     def _lay_out(self) -> None:
         """Margins from what stands in them: measuring the text would take longer than drawing it."""
         names = {series.name for series in self.plot.series}
@@ -212,11 +217,12 @@ class _Drawing:
         shared = any(len(series.marks) > 1 for series in self.plot.series) and not self.plot.bars
         row = max(_ROW, _PLACE * (1 + len(self.plot.series))) if shared else _ROW
         height = (row * max(rows, 2) if self.rows else _CURVE_HEIGHT) + _AXIS + legend + 8
-        letters = max((len(_short(name)) for name in self.plot.categories), default=0)
-        left = _LETTER * letters + 14 if self.rows else 68.0
         self.figure.set_size_inches(_WIDTH / 72, height / 72)
         self.figure.subplots_adjust(
-            left=left / _WIDTH, right=1 - 22 / _WIDTH, top=1 - 8 / height, bottom=(_AXIS + legend) / height
+            left=self._left() / _WIDTH,
+            right=1 - 22 / _WIDTH,
+            top=1 - 8 / height,
+            bottom=(_AXIS + legend) / height,
         )
         if kept:
             self.figure.legend(

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.support.ui import WebDriverWait
 
 ROOT = Path(__file__).parents[2]
 SCREENSHOTS = "PYTEST_NGRAM_SCREENSHOTS"
@@ -30,7 +31,7 @@ FLAGS = (
     "--disable-sync",
     "--hide-scrollbars",
 )
-RUN_S = 300.0
+RUN_S, LOAD_S = 300.0, 60.0
 
 
 def found(names: tuple[str, ...]) -> str:
@@ -64,6 +65,9 @@ class Browser:
         for kind in ("browser", "performance"):
             self.driver.get_log(kind)
         self.driver.get(page.as_uri())
+        WebDriverWait(self.driver, LOAD_S).until(
+            lambda driver: driver.execute_script("return document.readyState") == "complete"
+        )
 
     def run(self, script: str, *arguments: Any) -> Any:
         """Run a script in the page, and return what it returns."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pytest_ngram.record import Engine, Model, Record, Run
 from pytest_ngram.report.catalogue import Catalogue
 from pytest_ngram.report.page.model import model_part
-from pytest_ngram.report.page.numbers import between, number
+from pytest_ngram.report.page.numbers import number
 from pytest_ngram.report.page.types import UNKNOWN, Head, ModelPart, Page, Shown, Table, Td
 from pytest_ngram.verdict.summary import BASELINE
 from pytest_ngram.verdict.types import ModelVerdict
@@ -56,25 +56,18 @@ def _overview(verdicts: Iterable[ModelVerdict], parts: Iterable[ModelPart], text
     """One line for each model and temperature, which leads to its part."""
     rows = []
     for verdict, part in zip(verdicts, parts, strict=True):
-        best = next((effect for effect in verdict.effects if effect.config == verdict.best), None)
-        gain = best.span if best is not None else None
         href = f"#{part.id}"
         rows.append(
             (
                 Td(part.title, href, number=False),
                 Td(part.answer, number=False),
-                Td(number(gain.gain if gain else None, "+.1%"), href if gain else None),
-                Td((between(gain.low, gain.high, "+.1%") if gain else "") or UNKNOWN),
                 Td(number(verdict.floor.bound if verdict.floor else None, ".1%"), href),
             )
         )
     head = (
         Head(texts.tell("col-model"), number=False),
         Head(texts.tell("col-answer"), number=False),
-        *(
-            Head(texts.tell(f"col-{name}"), texts.tell(f"col-{name}-hint"))
-            for name in ("change", "interval", "floor")
-        ),
+        Head(texts.tell("col-floor"), texts.tell("col-floor-hint")),
     )
     return Table(texts.tell("overview-caption"), head, tuple(rows))
 
