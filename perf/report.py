@@ -33,7 +33,9 @@ def main() -> int:
     run = read_run(Path(sys.argv[1]))
     cells = many(run)
     models = {(cell.cell.model, cell.cell.temperature) for cell in cells}
-    print(f"{len(cells)} cells of {len(models)} models and temperatures, from {len(run.records)} measured ones")
+    print(
+        f"{len(cells)} cells of {len(models)} models and temperatures, from {len(run.records)} measured ones"
+    )
     first_s, text = timed(lambda: page(shown(cells, run)))  # loads matplotlib, as each command does
     least_s = min(timed(lambda: page(shown(cells, run)))[0] for _ in range(REPEATS))
     letters = len(markdown(shown(cells, run)))

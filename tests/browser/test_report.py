@@ -91,12 +91,13 @@ def test_the_first_screen_has_answer_table_and_floor(browser: Browser, report: P
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_text_can_be_read(browser: Browser, report: Path, scheme: str) -> None:
-    """All text, that of the plots too, stands out from the page in light and in dark."""
-    browser.open(report, scheme=scheme)
+def test_text_can_be_read(browser: Browser, measured: Path, tmp_path: Path, scheme: str) -> None:
+    """All text, that of plots, verdicts and failures too, stands out from the page in light and in dark."""
+    browser.open(evil_page(measured, tmp_path), scheme=scheme)
     browser.run("document.querySelectorAll('details').forEach(e => e.open = true)")
     seen = browser.run(CONTRAST)
-    assert len(seen) > 10
+    assert {"text.", "FIGCAPTION.", "PRE.", "A."} <= seen.keys()
+    assert sum("verdict" in what for what in seen) >= 2
     assert {what: ratio for what, ratio in seen.items() if ratio < READABLE} == {}
 
 
@@ -166,8 +167,7 @@ def test_the_keyboard_reaches_the_answer_first(browser: Browser, report: Path) -
 
 def test_what_others_wrote_does_not_run(browser: Browser, measured: Path, tmp_path: Path) -> None:
     """Names, reasons and logs of a saved run that hold scripts are shown, and do nothing."""
-    path = tmp_path / "evil.html"
-    path.write_text(page(evil(json.loads((measured / "run.json").read_bytes()))), encoding="utf-8")
+    path = evil_page(measured, tmp_path)
     browser.open(path)
     assert browser.run("return window.evil") is None
     assert browser.errors() == []
@@ -178,8 +178,7 @@ def test_what_others_wrote_does_not_run(browser: Browser, measured: Path, tmp_pa
 
 def test_a_link_into_what_is_folded_unfolds_it(browser: Browser, measured: Path, tmp_path: Path) -> None:
     """A cell's mark leads to its reason, though that is folded away."""
-    path = tmp_path / "evil.html"
-    path.write_text(page(evil(json.loads((measured / "run.json").read_bytes()))), encoding="utf-8")
+    path = evil_page(measured, tmp_path)
     browser.open(path)
     browser.run("location.hash = document.querySelector('.notice').id")
     assert browser.run("return document.querySelector('.notice').checkVisibility()")
@@ -190,6 +189,12 @@ def test_a_link_into_what_is_folded_unfolds_it(browser: Browser, measured: Path,
     assert browser.run("return document.getElementById('folded').closest('details').open")
 
 
+def evil_page(measured: Path, folder: Path) -> Path:
+    path = folder / "evil.html"
+    path.write_text(page(evil(json.loads((measured / "run.json").read_bytes()))), encoding="utf-8")
+    return path
+
+
 def evil(data: dict[str, Any]) -> Shown:
     run = run_from_builtins(data["ngram"])
     records = [bad(from_builtins(each["extra_info"]["ngram"])) for each in data["benchmarks"]]
@@ -198,7 +203,9 @@ def evil(data: dict[str, Any]) -> Shown:
 
 
 def bad(record: Record) -> Record:
+    """The cell with scripts for names, on a quiet machine; those of `mtp1` in the first block crashed."""
     cell = replace(record.cell, model=EVIL, prompt=EVIL + record.cell.prompt)
+    record = replace(record, host=None, disturbance=None)
     if cell.block > 1 or cell.config != "mtp1":
         return replace(record, cell=cell)
     return replace(record, cell=cell, rounds=(), outcome=Outcome("crash", EVIL, (EVIL,)))

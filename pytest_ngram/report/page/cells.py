@@ -32,6 +32,7 @@ class Cells:
         self.configs = sorted(seen, key=lambda name: (name != BASELINE, rank.get(name, len(rank))))
         place = {config: i for i, config in enumerate(self.configs)}
         self.records = sorted(records, key=lambda record: (place[record.cell.config], *_within(record)))
+        self.id = f"{prefix}cells"
         self._ids = {id(record): f"{prefix}c{n}" for n, record in enumerate(self.records, 1)}
         self._groups = {config: f"{prefix}g{n}" for n, config in enumerate(self.configs, 1)}
         pairs = dict.fromkeys((record.cell.config, record.cell.prompt) for record in self.records)
@@ -73,7 +74,7 @@ class Cells:
                 )
             )
             before = config
-        return CellTable(caption, head, tuple(groups))
+        return CellTable(self.id, caption, head, tuple(groups))
 
     def notices(self, texts: Catalogue, *, well: bool) -> tuple[Notice, ...]:
         """Return what speaks against cells: against those that ended well, or against the others."""

@@ -107,7 +107,7 @@ def curve_figure(part: Part) -> Figure:
         part.tell("curve-alt", said=ends),
         steps,
         plot,
-        _curve_table(found, title, part.texts),
+        _curve_table(found, title, f"#{part.cells.id}", part.texts),
     )
 
 
@@ -187,10 +187,15 @@ def load_figure(part: Part, starts: Sequence[ServerStart]) -> Figure:
     rows = tuple(
         (
             Td(config, part.cells.href(config), number=False),
-            Td(f"{each.marks[0].value:.2f}"),
-            Td(between(each.marks[0].low, each.marks[0].high, ".2f")),
-            Td(f"{fmean(start.warmup_s for start in found[config]):.2f}"),
-            Td(str(len(found[config]))),
+            *(
+                Td(value, part.cells.href(config))
+                for value in (
+                    f"{each.marks[0].value:.2f}",
+                    between(each.marks[0].low, each.marks[0].high, ".2f"),
+                    f"{fmean(start.warmup_s for start in found[config]):.2f}",
+                    str(len(found[config])),
+                )
+            ),
         )
         for config, each in zip(configs, series, strict=True)
     )
@@ -217,25 +222,23 @@ def _memory_row(config: str, size: float, record: Record, cells: Cells) -> tuple
     )
 
 
-def _curve_table(found: Curve, caption: str, texts: Catalogue) -> Table:
+def _curve_table(found: Curve, caption: str, href: str, texts: Catalogue) -> Table:
     """One row a drafter and width: what was measured, and what a draft of that length has to bring."""
     needed = {(name, row.n_max + 1): row for name, rows in break_evens(found).items() for row in rows}
     rows = []
     for name, series in found.series.items():
         for point in series.points:
             even = needed.get((name, point.tokens))
-            rows.append(
-                (
-                    Td(name, number=False),
-                    Td(str(point.tokens)),
-                    Td(f"{point.ratio:.2f}"),
-                    Td(between(point.low, point.high, ".2f")),
-                    Td(f"{point.ms:.2f}"),
-                    Td(str(point.n)),
-                    Td(number(series.step_ratio(point.tokens), ".2f")),
-                    Td(number(even.acceptance if even else None, ".2f")),
-                )
+            values = (
+                str(point.tokens),
+                f"{point.ratio:.2f}",
+                between(point.low, point.high, ".2f"),
+                f"{point.ms:.2f}",
+                str(point.n),
+                number(series.step_ratio(point.tokens), ".2f"),
+                number(even.acceptance if even else None, ".2f"),
             )
+            rows.append((Td(name, number=False), *(Td(value, href) for value in values)))
     keys = ("width", "cost", "cost-range", "step-ms", "steps", "step-cost", "break-even")
     head = (Head(texts.tell("col-drafter"), number=False), *(Head(texts.tell(f"col-{key}")) for key in keys))
     return Table(caption, head, tuple(rows))

@@ -187,9 +187,9 @@ def _strata(model: ModelVerdict, cells: Cells, texts: Catalogue) -> Table | None
             Td(kind, number=False),
             Td(texts.decision[part.decision], number=False, decision=part.decision),
             Td(number(_less(part.ratio), "+.1%"), cells.href(effect.config)),
-            Td(between(_less(part.low), _less(part.high), "+.1%") or UNKNOWN),
-            Td(number(part.n_prompts, "d")),
-            Td(number(part.n_blocks, "d")),
+            Td(between(_less(part.low), _less(part.high), "+.1%") or UNKNOWN, cells.href(effect.config)),
+            Td(number(part.n_prompts, "d"), cells.href(effect.config)),
+            Td(number(part.n_blocks, "d"), cells.href(effect.config)),
         )
         for effect in model.effects
         for kind, part in effect.strata.items()

@@ -199,9 +199,9 @@ def _tg_row(row: Row, cells: Cells) -> tuple[Td, ...]:
     return (
         Td(row.config, href, number=False),
         Td(number(tg.value if tg else None), href),
-        Td(between(tg.low, tg.high, ".1f") if tg and tg.blocks > 1 else number(None)),
-        Td(number(tg.blocks if tg else None, "d")),
-        Td(number(row.prompts, "d")),
+        Td(between(tg.low, tg.high, ".1f") if tg and tg.blocks > 1 else number(None), href),
+        Td(number(tg.blocks if tg else None, "d"), href),
+        Td(number(row.prompts, "d"), href),
         Td(number(row.cells, "d"), href),
     )
 
@@ -215,9 +215,9 @@ def _change_row(effect: Effect, cells: Cells) -> tuple[Td, ...]:
         Td(between(_less_one(effect.low), _less_one(effect.high), "+.1%") or number(None), href),
         Td((these and between(_less_one(these.low), _less_one(these.high), "+.1%")) or number(None), href),
         Td(number(_less_one(weighted.ratio) if weighted else None, "+.1%"), href),
-        Td(number(effect.p_holm, ".3f")),
-        Td(number(effect.n_blocks, "d")),
-        Td(number(effect.n_prompts, "d")),
+        Td(number(effect.p_holm, ".3f"), href),
+        Td(number(effect.n_blocks, "d"), href),
+        Td(number(effect.n_prompts, "d"), href),
         Td(number(effect.n_cells, "d"), href),
     )
 

@@ -156,6 +156,7 @@ class CellGroup:
 class CellTable:
     """All cells of a model at a temperature."""
 
+    id: str
     caption: str
     head: tuple[Head, ...]
     groups: tuple[CellGroup, ...]

@@ -68,13 +68,25 @@ def test_every_link_leads_to_cells_that_are_there(two: Page) -> None:
     """Each number's link is the id of a config's, a prompt's or one cell, in the same page."""
     part = only(two)
     ids = {group.id for group in part.cells.groups} | {group.config_id for group in part.cells.groups}
-    ids |= {row.id for group in part.cells.groups for row in group.rows}
+    ids |= {row.id for group in part.cells.groups for row in group.rows} | {part.cells.id}
     links = {cell.href for table in tables_of(part) for row in table.rows for cell in row if cell.href}
     assert links
     assert {link.removeprefix("#") for link in links} <= ids
     assert row_links(part.table, "mtp1") == {
         f"#{group.config_id}" for group in part.cells.groups if group.config == "mtp1"
     }
+
+
+def test_every_number_leads_to_cells(two: Page) -> None:
+    """No number of a model's tables stands alone: each leads to the cells behind it, if it is known."""
+    for table in tables_of(only(two)):
+        alone = [
+            (table.caption, head.text, cell.text)
+            for row in table.rows
+            for head, cell in zip(table.head, row, strict=True)
+            if cell.number and cell.text != UNKNOWN and not cell.href and head.text != "place in the run"
+        ]
+        assert alone == []
 
 
 def row_links(table: Table, config: str) -> set[str]:
