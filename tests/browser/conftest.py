@@ -111,6 +111,7 @@ def measured(tmp_path_factory: pytest.TempPathFactory, session_cache: Path) -> P
         ],
         capture_output=True,
         text=True,
+        cwd=folder,  # not the checkout: what is installed is tested
         timeout=RUN_S,
         check=False,
     )
