@@ -95,8 +95,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail a run of gates that judged nothing, and write the reports of a bench."""
     gates.end(session)
-    reporting.write(session)
     comparing.end(session)
+    reporting.write(session)
 
 
 @pytest.hookimpl(optionalhook=True)

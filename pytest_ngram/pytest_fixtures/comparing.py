@@ -9,12 +9,16 @@ import pytest
 from pytest_ngram.pytest_fixtures import SESSION, session_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pytest_ngram.record import RunData
+    from pytest_ngram.report.page import Section
     from pytest_ngram.session import Session
     from pytest_ngram.verdict.bounds import Bound
 
 BASELINE = pytest.StashKey["RunData"]()
 COMPARED = pytest.StashKey[list[str]]()
+SECTIONS = pytest.StashKey["Sequence[Section]"]()
 _THIS = "this run"
 
 
@@ -47,7 +51,9 @@ def end(session: pytest.Session) -> None:
 
 
 def _compare(session: pytest.Session, ngram: Session, baseline: RunData, bounds: tuple[Bound, ...]) -> None:
+    from pytest_ngram.report.catalogue import catalogue
     from pytest_ngram.report.compare import compare_lines
+    from pytest_ngram.report.page.compared import compared_sections
     from pytest_ngram.reports import compared, run_data
     from pytest_ngram.verdict.bounds import check
 
@@ -55,6 +61,7 @@ def _compare(session: pytest.Session, ngram: Session, baseline: RunData, bounds:
     found = compared(baseline, own, tuple(ngram.setup.matrix.configs))
     checked = check(found, bounds) if bounds else None
     session.config.stash[COMPARED] = compare_lines(found, checked)
+    session.config.stash[SECTIONS] = compared_sections(found, catalogue(), checked)
     if checked is not None and checked.outcome != "pass":
         session.config.stash[COMPARED].append(f"the run fails: {checked.outcome} (--ngram-fail-on)")
         _fail(session)
@@ -68,3 +75,8 @@ def _fail(session: pytest.Session) -> None:
 def lines(config: pytest.Config) -> list[str]:
     """Return the comparison; nothing where none was asked for."""
     return config.stash.get(COMPARED, [])
+
+
+def sections(config: pytest.Config) -> Sequence[Section]:
+    """Return the comparison as a report shows it; nothing where none was asked for."""
+    return config.stash.get(SECTIONS, ())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from pytest_ngram.pytest_fixtures import SESSION
+from pytest_ngram.pytest_fixtures import SESSION, comparing
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,6 +80,7 @@ def _shown(config: pytest.Config, ngram: Session) -> Shown:
         run=ngram.run_file().run,
         config_order=tuple(ngram.setup.matrix.configs),
         when=time.strftime("%Y-%m-%d %H:%M"),
+        sections=comparing.sections(config),
     )
 
 

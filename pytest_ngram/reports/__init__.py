@@ -13,9 +13,11 @@ from pytest_ngram.files import write_whole
 from pytest_ngram.matrix.spec import STATEFUL_TYPES
 from pytest_ngram.measure.run_file import read_run
 from pytest_ngram.record import Record, RunData, RunFile
-from pytest_ngram.report.compare import compare_lines
-from pytest_ngram.report.foreseen import foreseen_lines
-from pytest_ngram.report.page import Shown
+from pytest_ngram.report.catalogue import catalogue
+from pytest_ngram.report.compare import compare_lines, foreseen_lines
+from pytest_ngram.report.page import Section, Shown
+from pytest_ngram.report.page.compared import compared_sections
+from pytest_ngram.report.page.foreseen import foreseen_sections
 from pytest_ngram.report.terminal import all_lines, failure_lines
 from pytest_ngram.report.verdict import verdict_lines
 from pytest_ngram.report.written import check_name, write_report
@@ -107,9 +109,10 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
     _check(asked)
     run = cells_of(asked.run)
     if asked.baseline is None:
+        foreseen = _forecasts(run, asked)
         yield from run_lines(run, asked.adopt)
-        yield from foreseen_lines(_forecasts(run, asked))
-        yield from _pages(run, asked)
+        yield from foreseen_lines(foreseen)
+        yield from _pages(run, asked, foreseen_sections(foreseen, catalogue()))
         yield PASSED
         return
     found = compared(cells_of(asked.baseline), run, _order(run))
@@ -117,7 +120,7 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
     if asked.json is not None:
         _write(asked.json, ComparisonFile(comparison=found, checked=checked))
     yield from compare_lines(found, checked)
-    yield from _pages(run, asked)
+    yield from _pages(run, asked, compared_sections(found, catalogue(), checked))
     yield EXIT_CODES[checked.outcome] if checked is not None else PASSED if found.any else NOTHING
 
 
@@ -173,11 +176,13 @@ def _check_page(kind: str, path: Path) -> None:
         )
 
 
-def _pages(run: RunData, asked: Asked) -> Iterator[str]:
+def _pages(run: RunData, asked: Asked, sections: Sequence[Section]) -> Iterator[str]:
     """Write the report of a run to each file."""
     for kind, path in asked.pages.items():
         try:
-            write_report(path, Shown(run.records, _verdict(run, asked.adopt), run, _order(run)))
+            write_report(
+                path, Shown(run.records, _verdict(run, asked.adopt), run, _order(run), sections=sections)
+            )
         except OSError as error:
             raise OptionError(
                 f"--{kind} cannot be written: {error.strerror}", checked=[str(path)], fix="name another file"

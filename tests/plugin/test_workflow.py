@@ -93,7 +93,7 @@ def test_gates_cells_and_report(run: Workflow) -> None:
         assert label == {f"{side}-{run.env[f'{side.upper()}_PIN'][:9]}"}
     changed = text.split("#### head against base\n")[1].split("```")[1]
     assert re.search(r"engine +label +base-\w{9} +head-\w{9}\n", changed)
-    assert re.search(r"mtp1: 4 cells on both sides, 1 block × 4 prompts, 4 with the same answer", changed)
+    assert "mtp1: cells on both sides: 4 (blocks: 1, prompts: 4); with the same answer: 4" in changed
     compared = (run.repository / "cells.txt").read_text()
     assert compared.count("tiny-moe/mtp1/word-en/t0/b1") == 3  # the group's name and its two runs
 

@@ -21,7 +21,7 @@ from pytest_ngram.record import (
     TypeDrafts,
     pack_tokens,
 )
-from pytest_ngram.report.foreseen import foreseen_lines
+from pytest_ngram.report.compare import foreseen_lines
 from pytest_ngram.reports.forecast_files import read_curve, read_replay
 from pytest_ngram.verdict.curve import Curve, Point, Series
 from pytest_ngram.verdict.forecast import Steps, forecasts, foresee, shared_out, steps_of, trace_of
