@@ -20,6 +20,7 @@ _WIDTH = 400.0  # of a plot in its own units, which are points; the page scales 
 _ROW, _AXIS, _LEGEND_ROW = 24.0, 46.0, 19.0
 _CURVE_HEIGHT = 230.0
 _PLACE = 8.0  # of a series beside others in a row
+_TALL = 1200.0  # of all rows together, where they need not be higher
 _LETTER = 7.0  # width of a letter of a label, and the most of them that are shown
 _MOST_LETTERS = 24
 _MOST_SHAPES = 12  # on a line
@@ -215,7 +216,7 @@ class _Drawing:
         legend = _LEGEND_ROW * -(-len(kept) // columns)
         rows = len(self.plot.categories)
         shared = any(len(series.marks) > 1 for series in self.plot.series) and not self.plot.bars
-        row = max(_ROW, _PLACE * (1 + len(self.plot.series))) if shared else _ROW
+        row = max(_ROW, min(_PLACE * (1 + len(self.plot.series)), _TALL / max(rows, 1))) if shared else _ROW
         height = (row * max(rows, 2) if self.rows else _CURVE_HEIGHT) + _AXIS + legend + 8
         self.figure.set_size_inches(_WIDTH / 72, height / 72)
         self.figure.subplots_adjust(

@@ -190,9 +190,9 @@ def load_figure(part: Part, starts: Sequence[ServerStart]) -> Figure:
             *(
                 Td(value, part.cells.href(config))
                 for value in (
-                    f"{each.marks[0].value:.2f}",
-                    between(each.marks[0].low, each.marks[0].high, ".2f"),
-                    f"{fmean(start.warmup_s for start in found[config]):.2f}",
+                    f"{each.marks[0].value:.3f}",
+                    between(each.marks[0].low, each.marks[0].high, ".3f"),
+                    f"{fmean(start.warmup_s for start in found[config]):.3f}",
                     str(len(found[config])),
                 )
             ),
@@ -200,7 +200,7 @@ def load_figure(part: Part, starts: Sequence[ServerStart]) -> Figure:
         for config, each in zip(configs, series, strict=True)
     )
     title = part.tell("load-title")
-    said = ", ".join(f"{each.name} {each.marks[0].value:.2f} s" for each in series)
+    said = ", ".join(f"{each.name} {each.marks[0].value:.3f} s" for each in series)
     return Figure(
         id=f"{part.id}-load",
         title=title,

@@ -154,7 +154,6 @@ def drift_figure(part: Part) -> Figure:
         part.tell("axis-drift"),
         tuple(series),
         place_label=part.tell("axis-position"),
-        rules=(Rule("", 0.0),),
         percent=True,
         signed=True,
     )
