@@ -27,6 +27,8 @@ def render(view: Page, texts: Catalogue) -> str:
     blocks: list[str] = []
     if view.overview is not None:
         blocks += [f"## {_plain(view.title)}", _table(view.overview)]
+    if not view.models:
+        blocks.append(f"## {_plain(texts.tell('nothing'))}")
     for section in view.sections:
         blocks += _section(section)
     for model in view.models:

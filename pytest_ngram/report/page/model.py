@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pytest_ngram.record import ECHO, ServerStart
 from pytest_ngram.report.catalogue import Catalogue
@@ -11,7 +12,7 @@ from pytest_ngram.report.page.costs import acceptance_figure, curve_figure, load
 from pytest_ngram.report.page.numbers import between, number
 from pytest_ngram.report.page.part import Part
 from pytest_ngram.report.page.speeds import change_figure, drift_figure, prompts_figure, tg_figure
-from pytest_ngram.report.page.types import UNKNOWN, Head, Judged, ModelPart, Shown, Table, Td
+from pytest_ngram.report.page.types import UNKNOWN, Figure, Head, Judged, ModelPart, Shown, Table, Td
 from pytest_ngram.verdict.summary import ModelSummary, Row, summarise
 from pytest_ngram.verdict.types import Effect, Estimate, ModelVerdict, Settings
 
@@ -51,19 +52,37 @@ def model_part(
         ),
         notes=_notes(summary, model, texts),
         strata=_strata(model, cells, texts),
-        figures=(
-            change_figure(part, model),
-            tg_figure(part, summary, model.floor),
-            prompts_figure(part, model),
-            acceptance_figure(part, summary),
-            curve_figure(part),
-            memory_figure(part),
-            load_figure(part, _starts(model, shown)),
-            drift_figure(part),
-        ),
+        figures=_figures(part, model, summary, _starts(model, shown)),
         notices=cells.notices(texts, well=False),
         disturbed=cells.notices(texts, well=True),
         cells=cells.table(texts, texts.tell("cells-caption", model=title, cells=len(own))),
+    )
+
+
+def _figures(
+    part: Part, model: ModelVerdict, summary: ModelSummary, starts: Sequence[ServerStart]
+) -> tuple[Figure, ...]:
+    """All plots; what is drawn says of how many cells it is."""
+    cells = part.cells.records
+    sample = part.tell(
+        "sample",
+        cells=len(cells),
+        prompts=len({record.cell.prompt for record in cells}),
+        blocks=len({record.cell.block for record in cells}),
+    )
+    figures = (
+        change_figure(part, model),
+        tg_figure(part, summary, model.floor),
+        prompts_figure(part, model),
+        acceptance_figure(part, summary),
+        curve_figure(part),
+        memory_figure(part),
+        load_figure(part, starts),
+        drift_figure(part),
+    )
+    return tuple(
+        replace(figure, note=f"{figure.note} {sample}") if figure.plot is not None else figure
+        for figure in figures
     )
 
 

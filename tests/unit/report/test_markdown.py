@@ -6,7 +6,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace
 
-from pytest_ngram.record import Record
+from pytest_ngram.record import ECHO, Record
+from pytest_ngram.report.html import page
 from pytest_ngram.report.markdown import markdown
 from pytest_ngram.report.page import Section, Shown
 
@@ -62,3 +63,10 @@ def test_the_same_run_makes_the_same_text(cells_of: Cells, shown: Make) -> None:
 def test_without_a_baseline_it_claims_nothing(cells_of: Cells, shown: Make) -> None:
     """A run that can tell nothing says so in its title."""
     assert markdown(shown(cells_of("mtp1", blocks=1), run=False)).startswith("## nothing is claimed")
+
+
+def test_a_run_of_nothing_that_counts_says_so(cells_of: Cells, shown: Make) -> None:
+    """Prompts out of the corpus alone are no result, in either report."""
+    echo = [replace(r, cell=replace(r.cell, prompt_set=ECHO)) for r in cells_of("none")]
+    assert markdown(shown(echo)).startswith("## nothing is claimed")
+    assert "nothing is claimed" in page(shown(echo))
