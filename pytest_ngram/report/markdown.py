@@ -29,10 +29,11 @@ def render(view: Page, texts: Catalogue) -> str:
         blocks += [f"## {_plain(view.title)}", _table(view.overview)]
     if not view.models:
         blocks.append(f"## {_plain(texts.tell('nothing'))}")
-    for section in view.sections:
-        blocks += _section(section)
-    for model in view.models:
-        blocks += _model(model, texts)
+    others = [block for section in view.sections for block in _section(section)]
+    models = [_model(model, texts) for model in view.models]
+    # the answer of one model is the answer; of several there is the overview
+    parts = [*models, others] if len(models) == 1 else [others, *models]
+    blocks += [block for part in parts for block in part]
     blocks += _folded(texts.tell("facts"), [_table(view.facts)])
     blocks.append(f"<sub>{_plain(view.lead)}</sub>")
     return "\n\n".join(block for block in blocks if block) + "\n"

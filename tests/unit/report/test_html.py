@@ -138,3 +138,12 @@ def test_what_is_drawn_can_be_heard(written: str) -> None:
     scrolls = [attributes for _tag, attributes in tags if attributes.get("class") == "scroll"]
     assert all(each["tabindex"] == "0" and each["aria-label"] for each in scrolls)
     assert ("html", {"lang": "en"}) in tags
+
+
+def test_the_answer_comes_first_whatever_else_there_is(cells_of: Cells, shown: Make) -> None:
+    """Of one model its answer stands ahead of a comparison, and plots and cells behind it."""
+    written = page(shown(cells_of("none", "mtp1"), [Section("two", "Against another", ("said",))]))
+    places = [
+        written.index(each) for each in ("<h2>adopt mtp1", "class=floor", "Against another", "class=plot")
+    ]
+    assert places == sorted(places)
