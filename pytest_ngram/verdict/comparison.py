@@ -155,7 +155,11 @@ def _model(
 ) -> ModelChange:
     model, temperature = key
     old, new = (side[key] for side in sides)
-    forbidden = tuple(_forbidden(each) for each in told if each.forbids and each.of in ("host", model))
+    forbidden = tuple(
+        _forbidden(each)
+        for each in told
+        if each.forbids and (each.scope == "host" or (each.scope, each.of) == ("model", model))
+    )
     rank = {config: i for i, config in enumerate(dict.fromkeys((BASELINE, *config_order)))}
     names = sorted(dict.fromkeys((*new, *old)), key=lambda name: rank.get(name, len(rank)))
     counted = {name: _count(name, old.get(name, {}), new.get(name, {}), stateful) for name in names}
@@ -177,7 +181,7 @@ def _model(
 
 
 def _forbidden(each: Difference) -> Reason:
-    if each.of == "host":
+    if each.scope == "host":
         return reason("another-host", what=each.what, old=each.old, new=each.new)
     code = {
         "model file": "another-model",

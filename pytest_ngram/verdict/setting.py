@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
 import msgspec
 
@@ -29,18 +30,21 @@ _OF_SPECULATION_SHORT = frozenset(
 )
 _SHORT = 12  # digits of a hash that are shown
 UNTOLD = "not told"
+Scope = Literal["run", "host", "engine", "model", "config"]
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that is not the same on both sides.
 
     Args:
-        of: `run`, `host`, `engine`, a model, or `model/config`.
+        scope: what it is of.
+        of: the same as a name: `run`, `host`, `engine`, a model's id, or `model/config`.
         what: the thing.
         old, new: its values, as text.
         forbids: whether nothing may be compared across it: all of the run's, the host's, or the model's.
     """
 
+    scope: Scope
     of: str
     what: str
     old: str
@@ -72,10 +76,14 @@ def _told(values: Iterable[object]) -> str:
 
 
 def _where(
-    of: str, what: str, old: Iterable[object], new: Iterable[object], *, forbids: bool = False
+    scope: Scope, of: str, what: str, old: Iterable[object], new: Iterable[object], *, forbids: bool = False
 ) -> list[Difference]:
     before, after = _told(old), _told(new)
-    return [] if before == after else [Difference(of=of, what=what, old=before, new=after, forbids=forbids)]
+    return (
+        []
+        if before == after
+        else [Difference(scope=scope, of=of, what=what, old=before, new=after, forbids=forbids)]
+    )
 
 
 def _of_run(old: RunData, new: RunData) -> list[Difference]:
@@ -86,7 +94,7 @@ def _of_run(old: RunData, new: RunData) -> list[Difference]:
         ("seed", old.seed, new.seed),
         ("prompt sets", _sets(old.records), _sets(new.records)),
     )
-    return [each for what, left, right in named for each in _where("run", what, [left], [right])]
+    return [each for what, left, right in named for each in _where("run", "run", what, [left], [right])]
 
 
 def _sets(records: Iterable[Record]) -> str:
@@ -101,7 +109,7 @@ def _of_host(old: Sequence[Record], new: Sequence[Record]) -> list[Difference]:
     left, right = ([each.host for each in side if each.host is not None] for side in (old, new))
 
     def of(what: str, get: Callable[[Host], object], *, forbids: bool = False) -> list[Difference]:
-        return _where("host", what, map(get, left), map(get, right), forbids=forbids)
+        return _where("host", "host", what, map(get, left), map(get, right), forbids=forbids)
 
     return [
         *of("processor", lambda host: host.cpu, forbids=True),
@@ -120,7 +128,7 @@ def _of_engine(old: Sequence[Record], new: Sequence[Record]) -> list[Difference]
     left, right = ([each.engine for each in side if each.engine is not None] for side in (old, new))
 
     def of(what: str, get: Callable[[Engine], object]) -> list[Difference]:
-        return _where("engine", what, map(get, left), map(get, right))
+        return _where("engine", "engine", what, map(get, left), map(get, right))
 
     return [
         *of("kind", lambda engine: engine.kind),
@@ -148,7 +156,7 @@ def _capabilities(old: Iterable[Engine], new: Iterable[Engine]) -> list[Differen
 
     names = sorted({*sides[0], *sides[1]})
     return [
-        Difference(of="engine", what=name, old=told(sides[0], name), new=told(sides[1], name))
+        Difference(scope="engine", of="engine", what=name, old=told(sides[0], name), new=told(sides[1], name))
         for name in names
         if told(sides[0], name) != told(sides[1], name)
     ]
@@ -161,7 +169,7 @@ def _of_model(model: str, old: RunData, new: RunData) -> list[Difference]:
 
     def of(what: str, get: Callable[[Model], object], *, forbids: bool = False) -> list[Difference]:
         files = [[r.model for r in side if r.model is not None] for side in (all_left, all_right)]
-        return _where(model, what, map(get, files[0]), map(get, files[1]), forbids=forbids)
+        return _where("model", model, what, map(get, files[0]), map(get, files[1]), forbids=forbids)
 
     before, after = ({config: side[config] for config in shared} for side in (left, right))
     return [
@@ -203,7 +211,7 @@ def _split(by_config: Mapping[str, Sequence[Record]]) -> tuple[set[tuple[str, ..
     flags = {
         config: flags_of(record.engine.argv)
         for config, own in by_config.items()
-        for record in own[:1]
+        for record in own
         if record.engine is not None
     }
     if not flags:
@@ -223,6 +231,7 @@ def _model_flags(
     if left != right:
         found.append(
             Difference(
+                scope="model",
                 of=model,
                 what="flags of the model",
                 old=_words(left - right),
@@ -235,6 +244,7 @@ def _model_flags(
         if before != after:
             found.append(
                 Difference(
+                    scope="config",
                     of=f"{model}/{config}",
                     what="flags",
                     old=_words(before - after),
@@ -252,7 +262,7 @@ def _of_config(model: str, config: str, old: Sequence[Record], new: Sequence[Rec
     of = f"{model}/{config}"
     tables = [[r.table.sha256[:_SHORT] for r in side if r.table] for side in (old, new)]
     drafts = [[r.draft_model.sha256[:_SHORT] for r in side if r.draft_model] for side in (old, new)]
-    return [*_where(of, "table", *tables), *_where(of, "draft model", *drafts)]
+    return [*_where("config", of, "table", *tables), *_where("config", of, "draft model", *drafts)]
 
 
 def _n_predict(model: str, old: Iterable[Record], new: Iterable[Record]) -> list[Difference]:
@@ -271,6 +281,7 @@ def _n_predict(model: str, old: Iterable[Record], new: Iterable[Record]) -> list
 
     return [
         Difference(
+            scope="model",
             of=model,
             what="n_predict",
             old=told(cut_old, most_old),
@@ -304,4 +315,4 @@ def _prompt_ids(
     shown = ", ".join((other or untold)[:3]) + (" …" if len(other or untold) > 3 else "")
     count = f"{len(other or untold)} of {len(asked)}"
     new_text = f"other ids for {count}: {shown}" if other and not untold else f"{UNTOLD} for {count}: {shown}"
-    return [Difference(of=model, what="prompt ids", old="—", new=new_text, forbids=True)]
+    return [Difference(scope="model", of=model, what="prompt ids", old="—", new=new_text, forbids=True)]

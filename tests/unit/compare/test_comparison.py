@@ -238,6 +238,19 @@ def test_a_host_that_nobody_tells_is_not_the_same(make_run: Make, change_cells: 
     assert only(compare(dark, dark)).not_comparable == ()
 
 
+def test_a_model_may_be_called_host(make_run: Make, change_cells: Change) -> None:
+    """Another file of a model with such a name forbids that model, and says so."""
+
+    def named(record: Record) -> Record:
+        return replace(record, cell=replace(record.cell, model="host"))
+
+    old, new = (change_cells(make_run(name), named) for name in ("old", "new"))
+    ids = [replace(each, model="host") for each in old.prompts]
+    old, new = (replace(run, prompts=tuple(ids)) for run in (old, new))
+    found = only(compare(old, change_cells(new, another("model", sha256="9" * 64))))
+    assert [why.code for why in found.not_comparable] == ["another-model"]
+
+
 def test_models_of_one_side_are_named(make_run: Make, change_cells: Change) -> None:
     """A model that the other run has not is told, and in no table."""
 
