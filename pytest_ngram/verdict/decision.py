@@ -14,7 +14,7 @@ from pytest_ngram.verdict.samples import DISTURBED
 from pytest_ngram.verdict.types import Decision, Effect, GateFailure, Settings
 
 BAD_ENDS = ("crash", "hang", "oom")  # of the engine; what the harness refused speaks against no config
-_BLOCKS_WITH_PROMPTS = 10  # that more prompts are asked for with: few enough, and no longer what is short
+_BLOCKS_WITH_PROMPTS = (10, 20, 50, MOST)  # that more prompts are asked for with: the first that do
 
 
 class Speed(msgspec.Struct, frozen=True):
@@ -43,10 +43,10 @@ def speed(measured: Measured, settings: Settings, p_holm: float | None, configs:
         return Speed("cannot tell", (reason("no-floor", baseline=settings.baseline),))
     covers = _covers(known, settings)
     if covers:
-        more = _more(known, measured.starts, settings)
+        more = _more(known, measured.starts, settings, distance=known.distance, level=settings.level)
         return msgspec.structs.replace(more, reasons=(*covers, *more.reasons))
     if known.span.gain > settings.threshold:
-        return _gains(known, settings, p_holm, configs)
+        return _gains(known, measured.starts, settings, p_holm, configs)
     return _loses(known, settings, p_holm)
 
 
@@ -81,25 +81,31 @@ def _covers(known: Known, settings: Settings) -> tuple[Reason, ...]:
     return tuple(found)
 
 
-def _more(known: Known, starts: float, settings: Settings) -> Speed:
+def _more(known: Known, starts: float, settings: Settings, *, distance: float, level: float) -> Speed:
     """What would be needed to tell: blocks, or prompts where no number of blocks is enough."""
-    of, distance, level = known.fit, known.distance, settings.level
-    needed = blocks_needed(of, known.gap, starts, distance=distance, level=level, power=settings.power)
+    of, gap = known.fit, known.gap
+    needed = blocks_needed(of, gap, starts, distance=distance, level=level, power=settings.power)
     if needed is not None:
         more = max(1, needed - of.blocks)
         return Speed("cannot tell", (reason("more-blocks", blocks=of.blocks, more=more),), more_blocks=more)
-    blocks = max(of.blocks, _BLOCKS_WITH_PROMPTS)
-    prompts = prompts_needed(of, distance=distance, level=level, blocks=blocks)
-    if prompts is None or known.gap.floor(level, starts, blocks) >= distance:
-        return Speed("cannot tell", (reason("too-close", most=MOST),))
-    wanted = reason("more-prompts", prompts=of.prompts, more_prompts=prompts - of.prompts, blocks=blocks)
-    return Speed("cannot tell", (wanted,), blocks - of.blocks, prompts - of.prompts)
+    for blocks in _BLOCKS_WITH_PROMPTS:
+        prompts = prompts_needed(of, distance=distance, level=level, blocks=blocks)
+        if prompts is None or blocks < of.blocks or gap.floor(settings.level, starts, blocks) >= distance:
+            continue
+        more = prompts - of.prompts
+        wanted = reason("more-prompts", prompts=of.prompts, more_prompts=more, blocks=blocks)
+        return Speed("cannot tell", (wanted,), blocks - of.blocks, more)
+    return Speed("cannot tell", (reason("too-close", most=MOST),))
 
 
-def _gains(known: Known, settings: Settings, p_holm: float | None, configs: int) -> Speed:
+def _gains(known: Known, starts: float, settings: Settings, p_holm: float | None, configs: int) -> Speed:
     span, threshold = known.span, settings.threshold
     if p_holm is not None and p_holm > settings.level:
-        return Speed("cannot tell", (reason("chance-of-several", p=p_holm, configs=configs),))
+        # the smallest of so many p-values has to be so small, at worst
+        level = settings.level / configs
+        more = _more(known, starts, settings, distance=abs(known.fit.value), level=level)
+        chance = reason("chance-of-several", p=p_holm, configs=configs)
+        return msgspec.structs.replace(more, reasons=(chance, *more.reasons))
     if known.weighted <= threshold:
         weighted = reason(
             "token-weighted-disagrees", gain=span.gain, weighted=known.weighted, threshold=threshold

@@ -238,6 +238,20 @@ def test_several_configs_pay_for_their_number(run: Cells) -> None:
     assert least.p_holm == pytest.approx(min(1.0, 6 * least.p))
 
 
+def test_a_gain_among_many_may_be_chance(cells: Cells) -> None:
+    """A gain that would do alone cannot be told among thirty; blocks that would tell are asked for."""
+    shakes = [-0.03, 0.0, 0.03, 0.01]
+    base = [[0.0, 0.0, 0.0]] * 4
+    samples = cells("none", base, pass_="first") + cells("none", base, pass_="last")
+    gain = cells("x", [[-0.12 + shake] * 3 for shake in shakes])
+    others = [s for i in range(29) for s in cells(f"c{i}", [[shake] * 3 for shake in shakes])]
+    assert effect_of(samples + gain).decision == "adopt"
+    effect = effect_of(samples + gain + others)
+    assert effect.decision == "cannot tell"
+    assert codes(effect) == ["chance-of-several", "more-blocks"]
+    assert effect.more_blocks is not None
+
+
 def with_strata(gain: float, other: float, rewrites: int = 5) -> list[Sample]:
     """`rewrite` prompts with one gain and `fix` prompts with another, of which the first are more."""
     cells = []
