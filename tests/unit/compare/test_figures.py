@@ -49,7 +49,7 @@ def both_gaps(old: Side, new: Side) -> Gap:
 
 
 def test_a_bound_that_is_just_reached_is_seldom_told_either_way() -> None:
-    """Slower by exactly the bound: it is told as beyond it, or as clear of it, in at most 5 % of runs each."""
+    """Slower by exactly the bound: told as beyond it, or as clear of it, in at most 5 % of runs each."""
     random, truth = np.random.default_rng(1), -0.05
     below = above = 0
     for _ in range(RUNS):
@@ -63,7 +63,7 @@ def test_a_bound_that_is_just_reached_is_seldom_told_either_way() -> None:
 
 
 def test_the_gain_leaves_out_what_the_host_did() -> None:
-    """All is 20 % slower in the new run: the ratio to none is told as what it was, in 93 % of runs at least."""
+    """All is 20 % slower in the new run: the ratio to none may be what it was in 93 % of runs at least."""
     random = np.random.default_rng(2)
     held = 0
     for _ in range(RUNS):
