@@ -24,7 +24,6 @@ _TALL = 1200.0  # of all rows together, where they need not be higher
 _LETTER = 7.0  # width of a letter of a label, and the most of them that are shown
 _MOST_LETTERS = 24
 _MOST_SHAPES = 12  # on a line
-# No two of the first 77 configs have both the same colour and the same shape.
 _SHAPES = "osD^vPX<>ph"
 _DASHES = ("-", "--", "-.", ":")
 _HATCHES = ("", "///", "...", "xxx")
@@ -70,6 +69,11 @@ def draw(plot: Plot, of: str) -> str:
             metadata={"Date": None, "Creator": None, "Format": None, "Type": None},
         )
     return inline(out.getvalue(), of)
+
+
+def look(style: int) -> tuple[str, str]:
+    """Return the colour and the shape of a style: of the first 77 no two have both, neighbours neither."""
+    return colour(style), _SHAPES[style % len(_SHAPES)]
 
 
 class _Drawing:
@@ -118,6 +122,7 @@ class _Drawing:
         at = [mark.at + offset for mark in series.marks]
         values = [mark.value for mark in series.marks]
         place, value = (values, at) if self.rows else (at, values)
+        own_colour, shape = look(series.style)
         ranged = [mark for mark in series.marks if mark.low is not None and mark.high is not None]
         if ranged:
             self._whiskers(ranged, series.style, offset)
@@ -125,8 +130,8 @@ class _Drawing:
             place,
             value,
             linestyle=_DASHES[series.style % len(_DASHES)] if series.joined else "none",
-            color=colour(series.style),
-            marker=_SHAPES[series.style % len(_SHAPES)],
+            color=own_colour,
+            marker=shape,
             markersize=6.5,
             markevery=max(1, len(at) // _MOST_SHAPES) if series.joined else None,
             markeredgecolor=INK,

@@ -8,7 +8,7 @@ import xml.etree.ElementTree as ET
 import pytest
 
 from pytest_ngram.report.page import Band, Mark, Plot, Rule, Series
-from pytest_ngram.report.plots import draw
+from pytest_ngram.report.plots import draw, look
 from pytest_ngram.report.svg import COLOURS, colour
 
 ONE = Series("a", 1, (Mark(0, 2.0),))
@@ -89,3 +89,10 @@ def test_colours_are_the_pages() -> None:
     assert len({colour(n) for n in range(COLOURS)}) == COLOURS
     used = set(re.findall(r"var\(--c(\d)\)", draw(PLOTS["many series"], "f")))
     assert used == {str(n) for n in range(COLOURS)}
+
+
+def test_no_config_is_told_by_its_colour_alone() -> None:
+    """Who sees no colours sees shapes; no two configs of a matrix have both in common."""
+    looks = [look(n) for n in range(77)]
+    assert len(set(looks)) == len(looks)
+    assert len({shape for _colour, shape in looks[:11]}) == 11
