@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -13,12 +12,13 @@ import msgspec
 from pytest_ngram import record
 from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.select import choose
-from pytest_ngram.errors import OptionError, RecordError
+from pytest_ngram.errors import OptionError
 from pytest_ngram.files import write_whole
 from pytest_ngram.measure import host, sources
 from pytest_ngram.measure.curve import MTP, CurveRun, Measured, Wanted
+from pytest_ngram.measure.run_file import read_run
 from pytest_ngram.options.settings import cache_folder
-from pytest_ngram.record import Record, from_builtins
+from pytest_ngram.record import Record
 from pytest_ngram.report.curve import curve_lines
 from pytest_ngram.verdict.contention import is_contended, is_throttled
 from pytest_ngram.verdict.curve import (
@@ -139,15 +139,7 @@ def _of_runs(asked: Asked) -> tuple[list[Timed], list[Drafted], record.Model | N
 
 
 def _saved(path: Path, model: str) -> list[Record]:
-    try:
-        data = json.loads(path.read_bytes())
-        records = [from_builtins(each["extra_info"]["ngram"]) for each in data["benchmarks"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise RecordError(
-            f"{path} cannot be read as a saved run",
-            checked=[f"{type(error).__name__}: {error}"],
-            fix="name a JSON that `pytest bench --benchmark-json` or --benchmark-save wrote",
-        ) from error
+    records = read_run(path).records
     return [each for each in records if each.cell.model == model and each.outcome.status == "ok"]
 
 

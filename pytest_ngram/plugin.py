@@ -10,6 +10,7 @@ import pytest
 from pytest_ngram import options
 from pytest_ngram.pytest_fixtures import (
     collect,
+    comparing,
     gates,
     llama_server,
     ngram_cell,
@@ -17,6 +18,7 @@ from pytest_ngram.pytest_fixtures import (
     ngram_session,
     ngram_table,
     prompt_set,
+    reporting,
     results,
 )
 from pytest_ngram.pytest_fixtures.gates import ngram_gate
@@ -91,8 +93,10 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a run of gates that judged nothing."""
+    """Fail a run of gates that judged nothing, and write the reports of a bench."""
     gates.end(session)
+    comparing.end(session)
+    reporting.write(session)
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -106,6 +110,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     """Print the tables, ahead of a compare-fail that would end the summary."""
     for title, lines in (
         ("pytest-ngram", results.summary(config)),
+        ("against the baseline", comparing.lines(config)),
         ("gates", gates.summary(config, terminalreporter)),
     ):
         if lines:

@@ -357,7 +357,11 @@ class Session:
                 ids = server.client.tokenize(text, parse_special=True, add_special=True)
             self.ledger.add_prompt(
                 Prompt(
-                    model=model, prompt=planned.prompt, prompt_set=planned.prompt_set, tokens=pack_tokens(ids)
+                    model=model,
+                    prompt=planned.prompt,
+                    prompt_set=planned.prompt_set,
+                    tokens=pack_tokens(ids),
+                    kind=self.setup.kind_of(planned),
                 )
             )
             self._prompts[key] = ids

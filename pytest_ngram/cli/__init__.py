@@ -1,4 +1,4 @@
-"""`pytest-ngram`: prepares a repository, looks at the host, makes tables, measures a curve."""
+"""`pytest-ngram`: prepares a repository, looks at the host, reads runs, makes tables, measures a curve."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from pytest_ngram import __version__
-from pytest_ngram.cli import corpus, curve, doctor, init, look, table
+from pytest_ngram.cli import corpus, curve, doctor, init, look, report, table
 from pytest_ngram.errors import NgramError
 
 _INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
@@ -75,11 +75,11 @@ def parser() -> argparse.ArgumentParser:
     """Return the command line: `pytest-ngram COMMAND …`."""
     top = argparse.ArgumentParser(
         prog="pytest-ngram",
-        description="Prepares a repository, makes lookup tables, and looks at them and at models. "
-        "Cells are measured with `pytest bench`.",
+        description="Prepares a repository, tells what saved runs say, makes lookup tables, and looks at "
+        "them and at models. Cells are measured with `pytest bench`.",
     )
     top.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (init, doctor, corpus, table, curve, look):
+    for group in (init, doctor, report, corpus, table, curve, look):
         group.add(commands)
     return top

@@ -51,6 +51,10 @@ class Setup:
         chosen = [(cell.model, cell.config) for cell in cells]
         return equal.lines(self.matrix, self.equal_configs, chosen)
 
+    def kind_of(self, cell: PlannedCell) -> str:
+        """Return the kind of a cell's prompt."""
+        return next(p.kind for p in self.prompt_sets[cell.prompt_set].prompts if p.id == cell.prompt)
+
     def left_out_lines(self) -> list[str]:
         """Say which models and configs the profile leaves to other profiles, and which no model runs."""
         profile = self.matrix.profiles[self.profile]

@@ -39,6 +39,31 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "--ngram-report",
+        {
+            "metavar": "FILE",
+            "action": "append",
+            "help": "write the report to FILE.html or FILE.md when the run ends; may be given again; none "
+            "writes no report (default: beside the journal, with its name and .html)",
+        },
+    ),
+    (
+        "--ngram-baseline",
+        {
+            "metavar": "OLD.json",
+            "help": "when the run ends, compare it with this saved run (or journal): what differs, what "
+            "changed, and where that comes from",
+        },
+    ),
+    (
+        "--ngram-fail-on",
+        {
+            "metavar": "BOUNDS",
+            "help": "fail the run if a figure of any config changed by more since --ngram-baseline, or if it "
+            "cannot be told, such as tg:-5%%,acceptance:-0.05,rss:+10%%,pp:-10%%",
+        },
+    ),
+    (
         "--ngram-resume",
         {
             "metavar": "JOURNAL",
@@ -100,6 +125,14 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
             "action": "store_true",
             "help": "start each model of which nothing was measured once, for the estimate; also with "
             "--collect-only",
+        },
+    ),
+    (
+        "--ngram-adopt",
+        {
+            "metavar": "LIMITS",
+            "help": "what a config has to gain to be adopted, and may cost (ini: ngram_adopt; default: "
+            "tg:+5%%,pp:-15%%,rss:+25%%,rss:+256MiB; a gain in memory within either limit is borne)",
         },
     ),
     (
@@ -196,4 +229,5 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("ngram_matrix", "matrix file of pytest-ngram, relative to the root", default="")
     parser.addini("llama_server", "llama-server to measure on: a binary or a URL", default="")
     parser.addini("llama_server_flags", "flags that the server at the URL was started with", default="")
+    parser.addini("ngram_adopt", "what a config has to gain and may cost, as --ngram-adopt", default="")
     parser.addini("ngram_profile", "profile of the matrix", default="smoke")

@@ -18,6 +18,11 @@ from pytest_ngram.options.which_matrix import User, base, matrix_of
 if TYPE_CHECKING:
     import pytest
 
+    from pytest_ngram.verdict.bounds import Bound
+    from pytest_ngram.verdict.types import Settings as Adopt
+
+NO_REPORT = "none"
+
 
 @dataclass(frozen=True)
 class GateOptions:
@@ -48,6 +53,9 @@ class Settings:
         models: ids to run; empty means all.
         journal: where cells are appended as they end.
         resume: a journal to go on with, or None.
+        baseline: a saved run to compare with when the run ends, or None.
+        bounds: what may have changed since the baseline.
+        reports: files to write when the run ends; None means one beside the journal.
         cache: folder for generated models, tables, hashes.
         logs: folder for the engines' logs.
         force: start an engine even where its memory need exceeds what is free.
@@ -60,6 +68,7 @@ class Settings:
         probe: whether models of which nothing was measured may be started once to estimate.
         budget_s: what a run may take, in seconds.
         quiet: what the user wants of a quiet and cool machine.
+        adopt: what a config has to gain, and what it may cost.
     """
 
     matrix: Path
@@ -67,6 +76,9 @@ class Settings:
     models: tuple[str, ...]
     journal: Path | None
     resume: Path | None
+    baseline: Path | None
+    bounds: tuple[Bound, ...]
+    reports: tuple[Path, ...] | None
     cache: Path
     logs: Path
     force: bool
@@ -79,6 +91,7 @@ class Settings:
     probe: bool
     budget_s: float | None
     quiet: QuietOptions
+    adopt: Adopt
 
 
 def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
@@ -91,6 +104,8 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
     Raises:
         OptionError: a value that cannot be followed, such as a journal to resume that does not exist.
     """
+    from pytest_ngram.options import adopt  # not while pytest loads its plugins: msgspec is heavy
+
     root = base(config)[0]
     resume = config.getoption("ngram_resume")
     journal = config.getoption("ngram_journal")
@@ -126,6 +141,9 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         models=tuple(filter(None, map(str.strip, config.getoption("ngram_models").split(",")))),
         journal=here / journal if journal else None,
         resume=here / resume if resume else None,
+        baseline=_named(config, "--ngram-baseline"),
+        bounds=_bounds(config),
+        reports=_reports(config),
         cache=cache_folder(config.getoption("ngram_cache_dir")),
         logs=(here / kept).parent / "logs" if kept else root / ".ngram" / "logs",
         force=config.getoption("ngram_force"),
@@ -138,7 +156,37 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         probe=config.getoption("ngram_probe"),
         budget_s=parse_duration(budget, "--ngram-budget") if budget is not None else None,
         quiet=quiet_options(config),
+        adopt=adopt.parse(config.getoption("ngram_adopt") or config.getini("ngram_adopt")),
     )
+
+
+def _bounds(config: pytest.Config) -> tuple[Bound, ...]:
+    """Return what `--ngram-fail-on` says. Raises `OptionError`."""
+    from pytest_ngram.verdict.bounds import parse
+
+    given = config.getoption("ngram_fail_on")
+    if given is None:
+        return ()
+    if config.getoption("ngram_baseline") is None:
+        raise OptionError(
+            "--ngram-fail-on has nothing to compare with",
+            checked=["--ngram-baseline is not given"],
+            fix="give --ngram-baseline OLD.json, a run that was saved before",
+        )
+    return parse(given, "--ngram-fail-on")
+
+
+def _reports(config: pytest.Config) -> tuple[Path, ...] | None:
+    """Return the reports that were asked for. Raises `OptionError` for one that could not be written."""
+    from pytest_ngram.report.written import check_name
+
+    named: list[str] | None = config.getoption("ngram_report")
+    if named is None:
+        return None
+    paths = tuple(config.invocation_params.dir / name for name in named if name != NO_REPORT)
+    for path in paths:
+        check_name(path, "--ngram-report")
+    return paths
 
 
 def _gate_options(config: pytest.Config) -> GateOptions:

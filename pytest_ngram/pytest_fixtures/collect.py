@@ -10,6 +10,7 @@ import pytest
 
 from pytest_ngram.errors import NgramError, OptionError
 from pytest_ngram.pytest_fixtures import note_user, session_of
+from pytest_ngram.pytest_fixtures.comparing import prepare
 from pytest_ngram.pytest_fixtures.saving import check_options, guard
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
             _require_benchmark(metafunc.config)
             check_options(metafunc.config)
             cells = session_of(metafunc.config).setup.cells
+            prepare(metafunc.config)
             metafunc.parametrize(
                 ("llama_server", "ngram_planned"),
                 [(cell.start.id, cell.id) for cell in cells],

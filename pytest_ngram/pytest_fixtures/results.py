@@ -11,6 +11,7 @@ from pytest_ngram.engine.api_key import without_secrets
 from pytest_ngram.errors import NgramError, RecordError
 from pytest_ngram.pytest_fixtures import CELL, SESSION, session_of
 from pytest_ngram.pytest_fixtures.collect import cell_id
+from pytest_ngram.pytest_fixtures.reporting import reported, verdict_of
 from pytest_ngram.pytest_fixtures.saving import SAVED, Saved
 
 if TYPE_CHECKING:
@@ -122,13 +123,14 @@ def measured(config: pytest.Config) -> Session | None:
 
 
 def summary(config: pytest.Config) -> list[str]:
-    """Return the lines that end a run: a table per model, what failed, where it is saved, how to go on."""
+    """Return the lines that end a run: tables, what failed, where it is saved, the answer, the report."""
     session = measured(config)
     if session is None:
         return []
     from pytest_ngram.report.echo import echo_lines
     from pytest_ngram.report.leakage import leakage_lines
     from pytest_ngram.report.terminal import all_lines, failure_lines
+    from pytest_ngram.report.verdict import verdict_lines
     from pytest_ngram.verdict.summary import summarise
 
     ledger = session.ledger
@@ -140,7 +142,8 @@ def summary(config: pytest.Config) -> list[str]:
     failures = failure_lines(ledger.failed())
     if failures:
         lines += ["", "failed:", *(f"  {line}" for line in failures)]
-    return [*lines, "", *session.pace.lines(), *_where(config, session)]
+    lines += ["", *session.pace.lines(), *_where(config, session)]
+    return [*lines, "", *verdict_lines(verdict_of(config, session)), "", *reported(config)]
 
 
 def _columns(config: pytest.Config) -> int | None:

@@ -3,6 +3,7 @@
 from pytest_ngram.record.codec import from_builtins, from_json, run_from_builtins, to_builtins, to_json
 from pytest_ngram.record.host import Disturbance, Entry, Host, Memory, Pressure
 from pytest_ngram.record.packing import pack_tokens, unpack_tokens
+from pytest_ngram.record.run_data import RunData
 from pytest_ngram.record.telemetry import Cost, StepTime, Telemetry
 from pytest_ngram.record.types import (
     ECHO,
@@ -46,6 +47,7 @@ __all__ = [
     "Record",
     "Round",
     "Run",
+    "RunData",
     "RunFile",
     "Server",
     "ServerStart",

@@ -209,12 +209,16 @@ class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The ids that a prompt became on one model; `tokens` is packed (`record.packing`)."""
+    """The ids that a prompt became on one model; `tokens` is packed (`record.packing`).
+
+    `kind` groups prompts of a set in reports; absent from records that were written before it was kept.
+    """
 
     model: str
     prompt: str
     prompt_set: str
     tokens: str
+    kind: str | None = None
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -18,6 +18,7 @@ import msgspec
 from pytest_ngram.record import ECHO, Cost, Record, Round
 from pytest_ngram.verdict.contention import is_contended, is_throttled, keeps_state
 from pytest_ngram.verdict.cost import means
+from pytest_ngram.verdict.shares import acceptance, coverage, quotient, tokens_per_step, total
 
 BASELINE = "none"
 APART = 0.05  # of the client's wall that is not the server's time, from where on it is told
@@ -156,9 +157,9 @@ def _row(config: str, records: Sequence[Record], baseline: Sequence[Record]) -> 
         config=config,
         tg=_spread({key: (1.0, seconds) for key, seconds in own.items()}),
         change=_spread(both, minus=1.0),
-        acceptance=_ratio(_sum(rounds, "accepted"), _sum(rounds, "drafted")),
-        coverage=_ratio(_sum(rounds, "verify_steps"), _forward_steps(rounds)),
-        tokens_per_step=_ratio(_generated(rounds), _sum(rounds, "steps")),
+        acceptance=acceptance(rounds),
+        coverage=coverage(rounds),
+        tokens_per_step=tokens_per_step(rounds),
         pp=_per_second(rounds),
         rss_mb=_rss(entered),
         cells=len(records),
@@ -247,12 +248,12 @@ def _unread(records: Iterable[Record]) -> tuple[str, ...]:
 
 
 def _mean_accepted_length(rounds: Sequence[Round]) -> float | None:
-    per_step = _ratio(_sum(rounds, "accepted"), _sum(rounds, "verify_steps"))
+    per_step = quotient(total(rounds, "accepted"), total(rounds, "verify_steps"))
     return None if per_step is None else 1 + per_step
 
 
 def _per_position(rounds: Sequence[Round]) -> tuple[float, ...] | None:
-    verify = _sum(rounds, "verify_steps")
+    verify = total(rounds, "verify_steps")
     known = [each for round_ in rounds if (each := round_.accepted_per_pos) is not None]
     if not verify or len(known) < len(rounds):
         return None
@@ -269,31 +270,9 @@ def _step_ms(rounds: Iterable[Round]) -> dict[int, float]:
     return {width: sum(ms for ms, _ in own) / sum(n for _, n in own) for width, own in sorted(found.items())}
 
 
-def _sum(rounds: Iterable[Round], field: str) -> int | None:
-    """Null where any round does not know the value: a partial sum would pass for a whole one."""
-    values = [getattr(round_, field) for round_ in rounds]
-    return None if not values or None in values else sum(values)
-
-
-def _forward_steps(rounds: Sequence[Round]) -> int | None:
-    """Plain and verify steps: all steps without the replays."""
-    steps, replays = _sum(rounds, "steps"), _sum(rounds, "replays")
-    return None if steps is None or replays is None else steps - replays
-
-
-def _generated(rounds: Sequence[Round]) -> int | None:
-    """Tokens that came out of steps: all but the first of each round."""
-    predicted = _sum(rounds, "predicted_n")
-    return None if predicted is None else predicted - len(rounds)
-
-
-def _ratio(part: int | None, whole: int | None) -> float | None:
-    return None if part is None or not whole else part / whole
-
-
 def _per_second(rounds: Sequence[Round]) -> float | None:
     times = [round_.prompt_ms for round_ in rounds if round_.prompt_ms is not None]
-    tokens = _sum(rounds, "prompt_n")
+    tokens = total(rounds, "prompt_n")
     if tokens is None or len(times) < len(rounds) or sum(times) <= 0:
         return None
     return tokens / (sum(times) / 1000)

@@ -64,7 +64,9 @@ class Project:
 
     def run(self, *options: str) -> pytest.RunResult:
         """Run `pytest bench` in a process of its own; the host's load does not change what it sends."""
-        once = ("-p", "no:cacheprovider", "--ngram-repeats=0")
+        once = ["-p", "no:cacheprovider", "--ngram-repeats=0"]
+        if not any(option.startswith("--ngram-report") for option in options):
+            once.append("--ngram-report=none")  # seconds for each of hundreds of runs
         return self.pytester.runpytest_subprocess("bench", *once, *options)
 
     def measure(self, *options: str, exit_code: int = 0) -> dict[str, Any]:

@@ -71,7 +71,7 @@ def test_pins_are_those_of_base_and_head(run: Workflow, tmp_path: Path) -> None:
 
 
 def test_gates_cells_and_report(run: Workflow) -> None:
-    """Gates pass, both pins are measured, and the report has both tables; the comparison has each cell."""
+    """Gates pass, both pins are measured; the report has what changed and both tables, a file each cell."""
     run.run("Find both pins")
     run.env |= {"HEAD_SERVER": "", "BASE_SERVER": ""}  # no name is the embedded engine
     gates = run.run("Gates on the new pin", PYTEST_ADDOPTS="-k 'golden or control'")
@@ -91,6 +91,9 @@ def test_gates_cells_and_report(run: Workflow) -> None:
         saved = json.loads((run.repository / f"{side}.json").read_text())
         label = {bench["extra_info"]["ngram"]["engine"]["label"] for bench in saved["benchmarks"]}
         assert label == {f"{side}-{run.env[f'{side.upper()}_PIN'][:9]}"}
+    changed = text.split("#### head against base\n")[1].split("```")[1]
+    assert re.search(r"engine +label +base-\w{9} +head-\w{9}\n", changed)
+    assert "mtp1: cells on both sides: 4 (blocks: 1, prompts: 4); with the same answer: 4" in changed
     compared = (run.repository / "cells.txt").read_text()
     assert compared.count("tiny-moe/mtp1/word-en/t0/b1") == 3  # the group's name and its two runs
 

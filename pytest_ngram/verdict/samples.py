@@ -1,0 +1,120 @@
+"""What a verdict is made of: one number of each kind from each cell, whatever it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from statistics import fmean
+
+import msgspec
+
+from pytest_ngram.record import ECHO, Cell, Pass, Prompt, Record, Status
+from pytest_ngram.verdict.contention import is_contended, is_throttled
+from pytest_ngram.verdict.summary import seconds_per_token
+
+DISTURBED = ("contended", "throttled")
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One cell.
+
+    `seconds` are per generated token, `prompt_seconds` per prompt token; null where not known or not ended
+    well. `tokens` were generated. `disturbed` says why the number is not of the engine alone (`contended`,
+    `throttled`): such a cell enters nothing and is counted. `strata` are the kinds that the prompt is one of.
+    `types`, `flags` and `table` tell which config does without a table what another does with one.
+    """
+
+    model: str
+    temperature: float
+    config: str
+    prompt: str
+    strata: tuple[str, ...] = ()
+    block: int
+    pass_: Pass = "first"
+    status: Status = "ok"
+    seconds: float | None
+    tokens: int | None = None
+    prompt_seconds: float | None = None
+    rss_mb: float | None = None
+    disturbed: str | None = None
+    types: frozenset[str] | None = None
+    flags: tuple[str, ...] | None = None
+    table: str | None = None
+
+    @property
+    def usable(self) -> bool:
+        """Whether the cell enters the estimates."""
+        return self.status == "ok" and self.disturbed is None and self.seconds is not None
+
+
+def from_records(records: Iterable[Record], prompts: Iterable[Prompt] = ()) -> list[Sample]:
+    """Return a sample of each cell; prompts that were taken out of a table's corpus are left out.
+
+    Args:
+        records: cells of one run.
+        prompts: of the run. A prompt is of its set, and of its kind where one of these tells it.
+    """
+    kinds = {each.prompt: each.kind for each in prompts if each.kind is not None}
+    return [_sample(record, kinds) for record in records if record.cell.prompt_set != ECHO]
+
+
+def _sample(record: Record, kinds: Mapping[str, str]) -> Sample:
+    cell, engine = record.cell, record.engine
+    tokens = [round_.predicted_n for round_ in record.rounds]
+    return Sample(
+        model=cell.model,
+        temperature=cell.temperature,
+        config=cell.config,
+        prompt=cell.prompt,
+        strata=(cell.prompt_set, *_kind(cell, kinds)),
+        block=cell.block,
+        pass_=cell.pass_,
+        status=record.outcome.status,
+        seconds=_mean(map(seconds_per_token, record.rounds)),
+        tokens=None if None in tokens else sum(n for n in tokens if n is not None),
+        prompt_seconds=_prompt_seconds(record),
+        rss_mb=_rss_mb(record),
+        disturbed=_disturbed(record),
+        types=frozenset(engine.spec_types) if engine is not None else None,
+        flags=_flags(engine.argv) if engine is not None else None,
+        table=record.table.sha256 if record.table is not None else None,
+    )
+
+
+def _kind(cell: Cell, kinds: Mapping[str, str]) -> tuple[str, ...]:
+    return (f"{cell.prompt_set}/{kinds[cell.prompt]}",) if cell.prompt in kinds else ()
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """Null where any is: a mean of some rounds would pass for that of all."""
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return fmean(known) if known and len(known) == len(every) else None
+
+
+def _prompt_seconds(record: Record) -> float | None:
+    def of(n: int | None, ms: float | None) -> float | None:
+        return ms / 1000 / n if n and ms is not None and ms > 0 else None
+
+    return _mean(of(round_.prompt_n, round_.prompt_ms) for round_ in record.rounds)
+
+
+def _rss_mb(record: Record) -> float | None:
+    memory = record.memory
+    if memory is None or memory.rss_anon_mb is None or memory.rss_file_mb is None:
+        return None
+    return memory.rss_anon_mb + memory.rss_file_mb
+
+
+def _disturbed(record: Record) -> str | None:
+    """Why a number is not of the engine alone."""
+    return "contended" if is_contended(record) else "throttled" if is_throttled(record) else None
+
+
+_OWN = {"-lcs", "--lookup-cache-static", "--spec-type", "--port", "--host", "--log-file", "--alias"}
+
+
+def _flags(argv: Iterable[str]) -> tuple[str, ...]:
+    """The words of a command line without those that differ between two starts anyway."""
+    words = list(argv)
+    kept = [word for i, word in enumerate(words) if word not in _OWN and (i == 0 or words[i - 1] not in _OWN)]
+    return tuple(kept)
