@@ -1,0 +1,284 @@
+"""`ngram-cache`: drafts the token that followed the last 4, 3, 2 or 1 tokens often enough."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from pytest_ngram.drafting.compiled import Longs, kernel
+from pytest_ngram.drafting.counts import (
+    COUNT,
+    FIRST,
+    MOST,
+    N_PAIRS,
+    NEXT,
+    NONE,
+    SIZE,
+    TOKEN,
+    TOP,
+    TOTAL,
+    Counts,
+    child,
+    clear,
+    find_pair,
+    learn,
+    learn_last,
+    new_counts,
+)
+from pytest_ngram.drafting.hash_order import walk_order
+
+# draft_min_sample_size_*, draft_min_percent_* of common/ngram-cache.cpp, by n-gram size 1 to 4
+_SAMPLES = np.array([[2, 2, 1, 1], [4, 3, 2, 2]], np.int64)
+_PERCENT = np.array([[66, 50, 50, 50], [75, 66, 66, 66]], np.int64)
+LAX, STRICT = range(2)
+STATIC_SIZE = 2  # LLAMA_NGRAM_STATIC
+_INT32 = 1 << 31
+
+N_DRAFT, MENDED, LUCK = range(3)
+LEARNT_TO, TIES, PAST_BEGIN = range(3)
+# who gets a tie: the walk of libstdc++, what will be accepted, what will not
+WALK, BEST, WORST = range(3)
+
+
+class Cache(NamedTuple):
+    """The state of one slot.
+
+    Args:
+        numbers: int64 of shape (3,): how many tokens a draft may have, mended, who gets a tie.
+        now: int64 of shape (3,): how many tokens are learnt, ties met, n-grams that began before the text.
+        context, dynamic, static: the tables.
+        steps: int64 of shape (8,), scratch: the nodes of the n-grams of 1 to 4 tokens, in two tables.
+    """
+
+    numbers: Longs
+    now: Longs
+    context: Counts
+    dynamic: Counts
+    static: Counts
+    steps: Longs
+
+
+def new_cache(
+    n_draft: int,
+    mended: bool,
+    capacity: int,
+    *,
+    luck: int = WALK,
+    dynamic: Counts | None = None,
+    static: Counts | None = None,
+) -> Cache:
+    """Return it with an empty context that has room for `capacity` tokens."""
+    return Cache(
+        numbers=np.array([n_draft, int(mended), luck], np.int64),
+        now=np.zeros(3, np.int64),
+        context=new_counts(capacity),
+        dynamic=new_counts(0) if dynamic is None else dynamic,
+        static=new_counts(0) if static is None else static,
+        steps=np.zeros(2 * MOST, np.int64),
+    )
+
+
+@kernel
+def begin_cache(state: Cache) -> None:
+    """Begin a request. As built nothing happens, and the last request's text is still learnt; mended, it goes."""
+    if state.numbers[MENDED] == 1:
+        clear(state.context)
+        state.now[LEARNT_TO] = 0
+
+
+@kernel
+def draft_cache(state: Cache, tokens: Longs, length: int, truth: int, out: Longs) -> int:
+    """Draft as `common_speculative_impl_ngram_cache::draft_one`.
+
+    Args:
+        state: its state.
+        tokens, length, out: as `lookup.draft_simple`.
+        truth: how many tokens of the text are known, for ties that go by luck.
+
+    As built, only the tokens that are new since the last draft are handed to the updater, so a single one is
+    not learnt; and none are while the text is shorter than what an earlier request had.
+    """
+    learnt, end = state.now[LEARNT_TO], length + 1
+    if state.numbers[MENDED] == 1:
+        learn_last(state.context, tokens, 0, learnt, end)
+        state.now[LEARNT_TO] = end
+    elif learnt < end:
+        learn(state.context, tokens, learnt, end)
+        state.now[LEARNT_TO] = end
+    return draft_tokens(state, tokens, end, truth, out)
+
+
+@kernel
+def draft_tokens(state: Cache, tokens: Longs, end: int, truth: int, out: Longs) -> int:
+    """Draft from the tables alone, as `common_ngram_cache_draft`; `tokens[:end]` with the last token in it."""
+    count = 0
+    if end < STATIC_SIZE:
+        return 0
+    right = True  # all drafted so far is what comes
+    while count < state.numbers[N_DRAFT]:
+        expected = tokens[end + count] if right and end + count < truth else NONE
+        token = _next_token(state, tokens, end, out, count, expected)
+        if token == NONE:
+            break
+        right = right and token == expected
+        out[count] = token
+        count += 1
+    return count
+
+
+@kernel
+def _back(tokens: Longs, end: int, out: Longs, count: int, i: int) -> int:
+    """The i-th token from the end of the text with the draft, from 1."""
+    return int(out[count - i]) if i <= count else int(tokens[end + count - i])
+
+
+@kernel
+def _next_token(state: Cache, tokens: Longs, end: int, out: Longs, count: int, expected: int) -> int:
+    static = NONE
+    if state.static.size[N_PAIRS] > 0:
+        one = child(state.static, 0, _back(tokens, end, out, count, 1))
+        if one != NONE:
+            static = child(state.static, one, _back(tokens, end, out, count, 2))
+            if static != NONE and state.static.nodes[static, FIRST] == NONE:
+                static = NONE
+    for table in range(2):
+        counts = state.context if table == LAX else state.dynamic
+        if counts.size[N_PAIRS] == 0:
+            continue
+        node, longest = 0, 0
+        for size in range(1, MOST + 1):
+            if size > end + count:
+                state.now[PAST_BEGIN] += 1 if table == LAX else 0
+                break
+            node = child(counts, node, _back(tokens, end, out, count, size))
+            if node == NONE:
+                break
+            state.steps[size - 1] = node
+            longest = size
+        for size in range(longest, 0, -1):
+            token = _of_node(state, counts, state.steps[size - 1], static, table, size, expected)
+            if token != NONE:
+                return token
+    return NONE if static == NONE else _of_static(state, static, expected)
+
+
+@kernel
+def wrapped(state: Cache, value: int) -> int:
+    """What an int32 holds of a product; mended, all of it."""
+    if state.numbers[MENDED] == 1:
+        return value
+    return ((value + _INT32) & (2 * _INT32 - 1)) - _INT32
+
+
+@kernel
+def _enough(state: Cache, top: int, total: int, samples: int, percent: int) -> bool:
+    return total >= samples and wrapped(state, 100 * top) >= wrapped(state, percent * total)
+
+
+@kernel
+def _of_node(
+    state: Cache, counts: Counts, node: int, static: int, table: int, size: int, expected: int
+) -> int:
+    """The token that a key drafts, its counts weighted by the static table; -1 for none."""
+    row = counts.nodes[node]
+    samples, percent = _SAMPLES[table, size - 1], _PERCENT[table, size - 1]
+    if row[SIZE] == 0 or row[TOTAL] < samples:
+        return NONE
+    if row[TOTAL] < _INT32 // 100 and not _enough(state, row[TOP], row[TOTAL], samples, percent):
+        return NONE
+    best, equal, chosen = 0, 0, NONE
+    pair = row[FIRST]
+    while pair != NONE:
+        product = _product(state, counts, pair, static)
+        if product > best:
+            best, equal, chosen = product, 1, pair
+        elif product == best and chosen != NONE:
+            equal += 1
+        pair = counts.pairs[pair, NEXT]
+    total = wrapped(state, row[TOTAL])
+    if chosen == NONE:
+        return NONE
+    if equal > 1:
+        chosen = _of_equals(state, counts, node, static, best, equal, percent, total, samples, expected)
+    if not _enough(state, counts.pairs[chosen, COUNT], total, samples, percent):
+        return NONE
+    return int(counts.pairs[chosen, TOKEN])
+
+
+@kernel
+def _product(state: Cache, counts: Counts, pair: int, static: int) -> int:
+    weight = 1
+    if static != NONE:
+        known = find_pair(state.static, static, counts.pairs[pair, TOKEN])
+        if known != NONE:
+            weight = wrapped(state, 100 * state.static.pairs[known, COUNT])
+    return wrapped(state, counts.pairs[pair, COUNT] * weight)
+
+
+@kernel
+def _of_equals(
+    state: Cache,
+    counts: Counts,
+    node: int,
+    static: int,
+    best: int,
+    equal: int,
+    percent: int,
+    total: int,
+    samples: int,
+    expected: int,
+) -> int:
+    """Which of the equally good pairs is drafted. A tie is counted where any of them would be drafted."""
+    n = counts.nodes[node, SIZE]
+    pairs = np.zeros(n, np.int64)
+    tokens = np.zeros(n, np.int64)
+    order = np.zeros(n, np.int64)
+    pair = counts.nodes[node, FIRST]
+    for i in range(n):
+        pairs[i] = pair
+        tokens[i] = counts.pairs[pair, TOKEN]
+        pair = counts.pairs[pair, NEXT]
+    walk_order(tokens, n, order)
+    by_walk, right, wrong = NONE, NONE, NONE
+    for i in range(n):
+        pair = pairs[order[i]]
+        product = best if static == NONE and counts.pairs[pair, COUNT] == best else NONE
+        if static != NONE:
+            product = _product(state, counts, pair, static)
+        if product != best:
+            continue
+        if by_walk == NONE:
+            by_walk = pair
+        if _enough(state, counts.pairs[pair, COUNT], total, samples, percent):
+            if counts.pairs[pair, TOKEN] == expected:
+                right = pair
+            elif wrong == NONE:
+                wrong = pair
+    if right != NONE or wrong != NONE:
+        state.now[TIES] += 1
+    if state.numbers[LUCK] == BEST and right != NONE:
+        return right
+    if state.numbers[LUCK] == WORST and wrong != NONE:
+        return wrong
+    return by_walk
+
+
+@kernel
+def _of_static(state: Cache, node: int, expected: int) -> int:
+    """The token that the static table drafts by itself."""
+    row = state.static.nodes[node]
+    samples, percent = _SAMPLES[LAX, STATIC_SIZE - 1], _PERCENT[LAX, STATIC_SIZE - 1]
+    total = wrapped(state, row[TOTAL])
+    if not _enough(state, row[TOP], total, samples, percent):
+        return NONE
+    chosen, equal = NONE, 0
+    pair = row[FIRST]
+    while pair != NONE:
+        if state.static.pairs[pair, COUNT] == row[TOP]:
+            equal += 1
+            chosen = pair if chosen == NONE else chosen
+        pair = state.static.pairs[pair, NEXT]
+    if equal > 1:
+        chosen = _of_equals(state, state.static, node, NONE, row[TOP], equal, percent, total, samples, expected)
+    return int(state.static.pairs[chosen, TOKEN])
