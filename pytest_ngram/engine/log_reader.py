@@ -91,7 +91,7 @@ class RequestLog:
     """What the log says of one request, by its task number.
 
     `verify_steps`, `replays`, `drafted`, `accepted` and `accepted_per_pos` come from trace lines and are 0
-    and empty without them; `acceptance` and `rate_per_pos` from the closing lines; `statistics` are
+    and empty without them, and so are `drafts`, drafted and accepted of each verify step; `acceptance` and `rate_per_pos` from the closing lines; `statistics` are
     cumulative.
     """
 
@@ -106,6 +106,7 @@ class RequestLog:
     rate_per_pos: tuple[float, ...] | None = None
     statistics: dict[str, TypeStatistics] = field(default_factory=dict)
     steps: list[TraceStep] = field(default_factory=list)
+    drafts: list[tuple[int, int]] = field(default_factory=list)
 
 
 def trace_step(line: str) -> TraceStep | None:
@@ -205,6 +206,7 @@ def _count(log: RequestLog) -> None:
         # the last replay confirms what was accepted and the correction, which the server does not count
         accepted = chain[0].accepted if len(chain) == 1 else max(chain[-1].accepted - 1, 0)
         log.accepted += accepted
+        log.drafts.append((chain[0].drafted, accepted))
         log.accepted_per_pos += [0] * (accepted - len(log.accepted_per_pos))
         for position in range(accepted):
             log.accepted_per_pos[position] += 1

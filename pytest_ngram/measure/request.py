@@ -18,7 +18,7 @@ from pytest_ngram.engine.watchdog import Progress, guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.measure.accounting import account
 from pytest_ngram.measure.server import Server
-from pytest_ngram.measure.trace import Said
+from pytest_ngram.measure.trace import Said, draft_steps
 from pytest_ngram.record import Round, pack_tokens
 
 
@@ -90,6 +90,8 @@ def measure(
         n_decode=counts.n_decode,
         stop=result.stop_type,
         by_type=counts.by_type,
+        n_predict=request.n_predict,
+        draft_steps=draft_steps(said, counts.drafted, counts.accepted),
     )
 
 

@@ -24,7 +24,7 @@ from pytest_ngram.measure.models import Model, Models
 from pytest_ngram.measure.server import Kind, Server, Warn
 from pytest_ngram.models.gguf_file import ModelFacts, token_lists_differ_at
 from pytest_ngram.models.memory import anonymous_need_bytes
-from pytest_ngram.record import ServerStart
+from pytest_ngram.record import ServerStart, WarmUp, pack_tokens
 
 WARMUP_TOKENS = 16
 # how long an answer other than a completion may take
@@ -198,6 +198,12 @@ class Servers:
                 pass_=start.pass_,
                 load_s=server.engine.load_s,
                 warmup_s=time.monotonic() - begin_s,
+                warmup=WarmUp(
+                    prompt=pack_tokens(prompt),
+                    tokens=pack_tokens(result.tokens),
+                    n_predict=request.n_predict,
+                    stop=result.stop_type,
+                ),
             )
         )
         return serial

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pytest_ngram.engine import log_reader
 from pytest_ngram.engine.log_reader import RequestLog, TypeStatistics
-from pytest_ngram.record import TypeDrafts
+from pytest_ngram.record import TypeDrafts, pack_tokens
 
 # llama-server prints it after the last step of a request
 _CLOSING = re.compile(rb"\| task (\d+) \|\s+total time =")
@@ -85,6 +85,13 @@ class RequestLogs:
             if request.task == task:
                 return Said(request, by_type, texts)
         return None
+
+
+def draft_steps(said: Said | None, drafted: int | None, accepted: int | None) -> str | None:
+    """Return drafted and accepted of each verify step, packed; None where the trace does not add up to the sums."""
+    if said is None or drafted is None or (said.request.drafted, said.request.accepted) != (drafted, accepted):
+        return None
+    return pack_tokens([count for step in said.request.drafts for count in step])
 
 
 def differences(

@@ -21,6 +21,7 @@ from pytest_ngram.record.types import (
     Status,
     Table,
     TypeDrafts,
+    WarmUp,
 )
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Status",
     "Table",
     "TypeDrafts",
+    "WarmUp",
     "from_builtins",
     "from_json",
     "pack_tokens",

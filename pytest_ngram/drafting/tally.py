@@ -1,0 +1,109 @@
+"""What a policy did over requests, as sums and shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pytest_ngram.drafting import stacked
+from pytest_ngram.drafting.slot import Replayed
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Sums over requests. All are tokens or steps of the target after each prompt.
+
+    Args:
+        requests: how many.
+        generated: tokens of the answers but for the first of each, which the prompt's decode gives.
+        drafted, accepted: tokens.
+        verify, plain, replays: steps with a draft, without one, and those that repeat accepted tokens.
+        per_position: of each place in a draft, how many drafts reached it and how many were accepted there.
+        widths: how many tokens the target decoded at once: (tokens, steps), ascending.
+        ties, undefined: as `slot.Replayed`.
+    """
+
+    requests: int
+    generated: int
+    drafted: int
+    accepted: int
+    verify: int
+    plain: int
+    replays: int
+    per_position: tuple[tuple[int, int], ...]
+    widths: tuple[tuple[int, int], ...]
+    ties: int
+    undefined: int
+
+    @property
+    def acceptance(self) -> float | None:
+        """Accepted ÷ drafted; None where nothing was drafted."""
+        return self.accepted / self.drafted if self.drafted else None
+
+    @property
+    def coverage(self) -> float | None:
+        """Verify ÷ (plain + verify); None where there was no step."""
+        steps = self.plain + self.verify
+        return self.verify / steps if steps else None
+
+    @property
+    def steps(self) -> int:
+        """All decodes of the target after the prompts."""
+        return self.plain + self.verify + self.replays
+
+    @property
+    def tokens_per_step(self) -> float | None:
+        """Generated ÷ all steps, replays included; None where there was no step."""
+        return self.generated / self.steps if self.steps else None
+
+    @property
+    def accepted_per_position(self) -> tuple[float, ...]:
+        """Of the drafts that reached a place, the share that was accepted there."""
+        return tuple(accepted / reached for reached, accepted in self.per_position)
+
+
+def tally(replayed: Iterable[Replayed]) -> Tally:
+    """Return the sums over requests."""
+    all_of = list(replayed)
+    reached: list[int] = []
+    accepted: list[int] = []
+    widths: dict[int, int] = {}
+    for drafted, kept, again in (_step(row) for each in all_of for row in each.steps):
+        longer = drafted - len(reached)
+        reached += [0] * longer
+        accepted += [0] * longer
+        for position in range(drafted):
+            reached[position] += 1
+            accepted[position] += position < kept
+        for width in [drafted + 1] + ([kept + 2] if again else []):
+            widths[width] = widths.get(width, 0) + 1
+    plain = sum(_plain(each) for each in all_of)
+    if plain:
+        widths[1] = widths.get(1, 0) + plain
+    return Tally(
+        requests=len(all_of),
+        generated=sum(max(each.generated - 1, 0) for each in all_of),
+        drafted=sum(each.drafted for each in all_of),
+        accepted=sum(each.accepted for each in all_of),
+        verify=sum(each.verify_steps for each in all_of),
+        plain=plain,
+        replays=sum(each.replays for each in all_of),
+        per_position=tuple(zip(reached, accepted, strict=True)),
+        widths=tuple(sorted(widths.items())),
+        ties=sum(each.ties for each in all_of),
+        undefined=sum(each.undefined for each in all_of),
+    )
+
+
+def _step(row: Sequence[int]) -> tuple[int, int, bool]:
+    return int(row[stacked.DRAFTED]), int(row[stacked.ACCEPTED]), bool(row[stacked.REPLAYED])
+
+
+def _plain(replayed: Replayed) -> int:
+    """Steps without a draft: what the verify and replay steps did not bring.
+
+    Each step brings one token of the target's own, but for a last one that ends with an accepted end of generation
+    or with a replay whose last token nobody wanted.
+    """
+    brought = replayed.accepted + replayed.verify_steps + replayed.replays
+    return max(replayed.generated - 1 - brought, 0)
