@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from pytest_ngram import __version__
+from pytest_ngram import __version__, cli_replay
 from pytest_ngram.errors import NgramError
 
 _INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
@@ -53,6 +53,7 @@ def parser() -> argparse.ArgumentParser:
     gates.add_argument("old", type=Path, help="written by pytest gates --gates-report on the one build")
     gates.add_argument("new", type=Path, help="the same of the other")
     gates.set_defaults(run=_gates_diff)
+    cli_replay.add(commands)
     model = commands.add_parser("model-info", help="describe a GGUF: layers, experts, MTP block, vocabulary")
     model.add_argument("model", type=Path, help="a GGUF file")
     model.set_defaults(run=_model_info)

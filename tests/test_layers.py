@@ -18,10 +18,11 @@ ROWS = [
     ["engine"],
     ["measure"],
     ["table.build"],
-    ["evidence", "report"],
+    ["evidence", "report", "replay"],
     ["options"],
     ["session", "init"],
-    ["pytest_fixtures", "cli"],
+    ["pytest_fixtures", "cli_replay"],
+    ["cli"],
     ["plugin"],
 ]
 PURE = {"errors", "record", "matrix", "drafting", "judge", "verdict", "table.format", "table.counts"}

@@ -81,7 +81,7 @@ def new_cache(
 
 @kernel
 def begin_cache(state: Cache) -> None:
-    """Begin a request. As built nothing happens, and the last request's text is still learnt; mended, it goes."""
+    """Begin a request. As built the text of earlier ones stays learnt; mended, it goes."""
     if state.numbers[MENDED] == 1:
         clear(state.context)
         state.now[LEARNT_TO] = 0
@@ -111,7 +111,7 @@ def draft_cache(state: Cache, tokens: Longs, length: int, truth: int, out: Longs
 
 @kernel
 def draft_tokens(state: Cache, tokens: Longs, end: int, truth: int, out: Longs) -> int:
-    """Draft from the tables alone, as `common_ngram_cache_draft`; `tokens[:end]` with the last token in it."""
+    """Draft from the tables alone, as `common_ngram_cache_draft`; the last token is in `tokens[:end]`."""
     count = 0
     if end < STATIC_SIZE:
         return 0
@@ -135,13 +135,7 @@ def _back(tokens: Longs, end: int, out: Longs, count: int, i: int) -> int:
 
 @kernel
 def _next_token(state: Cache, tokens: Longs, end: int, out: Longs, count: int, expected: int) -> int:
-    static = NONE
-    if state.static.size[N_PAIRS] > 0:
-        one = child(state.static, 0, _back(tokens, end, out, count, 1))
-        if one != NONE:
-            static = child(state.static, one, _back(tokens, end, out, count, 2))
-            if static != NONE and state.static.nodes[static, FIRST] == NONE:
-                static = NONE
+    static = _static_node(state, tokens, end, out, count)
     for table in range(2):
         counts = state.context if table == LAX else state.dynamic
         if counts.size[N_PAIRS] == 0:
@@ -161,6 +155,17 @@ def _next_token(state: Cache, tokens: Longs, end: int, out: Longs, count: int, e
             if token != NONE:
                 return token
     return NONE if static == NONE else _of_static(state, static, expected)
+
+
+@kernel
+def _static_node(state: Cache, tokens: Longs, end: int, out: Longs, count: int) -> int:
+    """The static table's key of the last two tokens; -1 where it has none."""
+    if state.static.size[N_PAIRS] == 0:
+        return NONE
+    node = child(state.static, 0, _back(tokens, end, out, count, 1))
+    if node != NONE:
+        node = child(state.static, node, _back(tokens, end, out, count, 2))
+    return NONE if node == NONE or state.static.nodes[node, FIRST] == NONE else node
 
 
 @kernel
@@ -230,6 +235,30 @@ def _of_equals(
     expected: int,
 ) -> int:
     """Which of the equally good pairs is drafted. A tie is counted where any of them would be drafted."""
+    pairs = _in_walk_order(counts, node)
+    by_walk, right, wrong = NONE, NONE, NONE
+    for pair in pairs:
+        if _product(state, counts, pair, static) != best:
+            continue
+        if by_walk == NONE:
+            by_walk = int(pair)
+        if _enough(state, counts.pairs[pair, COUNT], total, samples, percent):
+            if counts.pairs[pair, TOKEN] == expected:
+                right = int(pair)
+            elif wrong == NONE:
+                wrong = int(pair)
+    if right != NONE or wrong != NONE:
+        state.now[TIES] += 1
+    if state.numbers[LUCK] == BEST and right != NONE:
+        return right
+    if state.numbers[LUCK] == WORST and wrong != NONE:
+        return wrong
+    return by_walk
+
+
+@kernel
+def _in_walk_order(counts: Counts, node: int) -> Longs:
+    """The pairs of a node as C++ walks them."""
     n = counts.nodes[node, SIZE]
     pairs = np.zeros(n, np.int64)
     tokens = np.zeros(n, np.int64)
@@ -240,28 +269,7 @@ def _of_equals(
         tokens[i] = counts.pairs[pair, TOKEN]
         pair = counts.pairs[pair, NEXT]
     walk_order(tokens, n, order)
-    by_walk, right, wrong = NONE, NONE, NONE
-    for i in range(n):
-        pair = pairs[order[i]]
-        product = best if static == NONE and counts.pairs[pair, COUNT] == best else NONE
-        if static != NONE:
-            product = _product(state, counts, pair, static)
-        if product != best:
-            continue
-        if by_walk == NONE:
-            by_walk = pair
-        if _enough(state, counts.pairs[pair, COUNT], total, samples, percent):
-            if counts.pairs[pair, TOKEN] == expected:
-                right = pair
-            elif wrong == NONE:
-                wrong = pair
-    if right != NONE or wrong != NONE:
-        state.now[TIES] += 1
-    if state.numbers[LUCK] == BEST and right != NONE:
-        return right
-    if state.numbers[LUCK] == WORST and wrong != NONE:
-        return wrong
-    return by_walk
+    return pairs[order]
 
 
 @kernel
@@ -280,5 +288,7 @@ def _of_static(state: Cache, node: int, expected: int) -> int:
             chosen = pair if chosen == NONE else chosen
         pair = state.static.pairs[pair, NEXT]
     if equal > 1:
-        chosen = _of_equals(state, state.static, node, NONE, row[TOP], equal, percent, total, samples, expected)
+        chosen = _of_equals(
+            state, state.static, node, NONE, row[TOP], equal, percent, total, samples, expected
+        )
     return int(state.static.pairs[chosen, TOKEN])

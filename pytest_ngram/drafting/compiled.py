@@ -1,6 +1,7 @@
 """Kernels: functions over integer arrays, compiled by numba where it is installed, plain Python where not.
 
-The same source runs both ways, so the results are the same; only the speed is not. Kernels keep to int64 values
+The same source runs both ways, so the results are the same; only the speed is not. Kernels keep to int64
+values
 that cannot overflow: what C++ computes in fewer bits is wrapped or masked by hand.
 """
 
@@ -17,16 +18,16 @@ R = TypeVar("R")
 Longs = npt.NDArray[np.int64]
 
 try:
-    import numba
+    from numba import njit
 except ImportError:
-    numba = None
+    njit = None
 
-COMPILED = numba is not None and not numba.config.DISABLE_JIT
+COMPILED = njit is not None
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile a function at its first call and keep the machine code on disk; without numba return it as is."""
-    if numba is None:
+    """Compile a function at its first call and keep the code on disk; without numba return it as it is."""
+    if njit is None:
         return function
-    compiled: Callable[P, R] = numba.njit(cache=True, nogil=True)(function)
+    compiled: Callable[P, R] = njit(cache=True, nogil=True)(function)
     return compiled

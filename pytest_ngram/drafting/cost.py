@@ -18,7 +18,7 @@ _TAIL_PERCENT = 2.5
 
 @dataclass(frozen=True)
 class Timed:
-    """One measured request: its decodes by how many tokens they had, and the time that they took, in seconds."""
+    """One measured request: its decodes by how many tokens they had, and the seconds that they took."""
 
     widths: Widths
     elapsed_s: float
@@ -45,21 +45,21 @@ class Curve:
 
 @dataclass(frozen=True)
 class Predicted:
-    """Generated tokens per second, with the 95 % interval of resampled prompts and measurements."""
+    """Generated tokens per second, with the 95 % interval of resampled prompts and measurements, if known."""
 
     tg: float
-    low: float
-    high: float
+    low: float | None = None
+    high: float | None = None
 
 
 def fit(timed: Sequence[Timed]) -> Curve | None:
     """Return the straight line through measured requests; None where they do not have two different widths.
 
-    Each request says that its decodes took so long: sum over its decodes of `first + more * (tokens - 1)`. The two
-    are found by least squares of the relative error, so long answers do not outweigh short ones.
+    Each request says that its decodes took so long: sum over its decodes of `first + more * (tokens - 1)`.
+    The two are found by least squares of the relative error, so long answers do not outweigh short ones.
 
-    Worked example: 10 plain decodes in 1.0 s, and 4 plain with 3 of 3 tokens in 1.3 s: a decode takes 0.1 s, two
-    more tokens 0.2 s, so each more 0.1 s.
+    Worked example: 10 plain decodes in 1.0 s, and 4 plain with 3 of 3 tokens in 1.3 s: a decode takes 0.1 s,
+    two more tokens 0.2 s, so each more 0.1 s.
     """
     rows = np.array(
         [(sum(n for _, n in each.widths), sum((w - 1) * n for w, n in each.widths)) for each in timed], float
@@ -81,7 +81,15 @@ def from_points(seconds_by_tokens: Mapping[int, float]) -> Curve:
     return Curve(tokens, tuple(seconds_by_tokens[each] for each in tokens))
 
 
-def predict(tallies: Iterable[Tally], curve: Curve | None, timed: Sequence[Timed] = (), seed: int = 1) -> Predicted | None:
+def estimate(tallies: Iterable[Tally], curve: Curve | None) -> Predicted | None:
+    """Return the speed of a policy without its interval."""
+    known = [each for each in tallies if each.generated]
+    return Predicted(_tg(known, curve)) if known and curve is not None else None
+
+
+def predict(
+    tallies: Iterable[Tally], curve: Curve | None, timed: Sequence[Timed] = (), seed: int = 1
+) -> Predicted | None:
     """Return the speed of a policy, each prompt with the weight of its tokens.
 
     Args:

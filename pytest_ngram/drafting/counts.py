@@ -1,8 +1,8 @@
 """What followed each n-gram of 1 to 4 tokens, how often: the tables of `ngram-cache`.
 
-An n-gram is a walk backwards through a tree, its last token first, so one walk meets all that end at one place.
-Nodes and counts lie in flat arrays and are found by open hashing. The counts of a node stay in the order in which
-their tokens came, which decides ties (`hash_order`).
+An n-gram is a walk backwards through a tree, its last token first, so one walk meets all that end at one
+place. Nodes and counts lie in flat arrays and are found by open hashing. The counts of a node stay in the
+order in which their tokens came, which decides ties (`hash_order`).
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ def read_table(counts: Counts, keys: Longs, starts: Longs, tokens: Longs, number
 
 @kernel
 def merge(target: Counts, added: Counts) -> None:
-    """Add all counts of one table to another, as `common_ngram_cache_merge`; the order of ties goes with them."""
+    """Add one table to another, as `common_ngram_cache_merge`; the order of ties goes with it."""
     parents = np.zeros(added.size[N_NODES], np.int64)
     last = np.zeros(added.size[N_NODES], np.int64)
     for slot in range(len(added.node_keys)):

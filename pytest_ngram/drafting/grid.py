@@ -36,7 +36,8 @@ def read_grid(text: str) -> dict[str, tuple[int, ...]]:
 
 
 def settings(policy: Policy, grid: dict[str, tuple[int, ...]]) -> list[Policy]:
-    """Return the policy with every combination of the grid's values, each in all its drafters that have the number.
+    """Return the policy with every combination of the grid's values, each in all its drafters that have the
+    number.
 
     `min` above `max` and the like are no settings, and are left out.
 

@@ -1,8 +1,9 @@
 """The order in which a libstdc++ `unordered_map<int, …>` is walked, from the order in which its keys came.
 
-Ties between equally good tokens go to the one that the walk meets first, so on builds with libstdc++ (Linux) they
-can be told; other libraries walk otherwise. Keys are their own hash, buckets are primes, a key that comes to an
-empty bucket goes to the front of all, another one to the front of its bucket; growing moves them one by one.
+Ties between equally good tokens go to the one that the walk meets first, so on builds with libstdc++ (Linux)
+they can be told; other libraries walk otherwise. Keys are their own hash, buckets are primes, a key that
+comes to an empty bucket goes to the front of all, another one to the front of its bucket; growing moves them
+one by one.
 Source: the behaviour of GCC's library, checked against a real engine and `llama-lookup-stats` by the tests.
 """
 
@@ -14,7 +15,25 @@ from pytest_ngram.drafting.compiled import Longs, kernel
 
 # bucket counts as a map grows from empty by single keys, which double at least
 BUCKETS = np.array(
-    [13, 29, 59, 127, 257, 541, 1109, 2357, 5087, 10273, 20753, 42043, 85229, 172933, 351061, 712697, 1447153],
+    [
+        13,
+        29,
+        59,
+        127,
+        257,
+        541,
+        1109,
+        2357,
+        5087,
+        10273,
+        20753,
+        42043,
+        85229,
+        172933,
+        351061,
+        712697,
+        1447153,
+    ],
     np.int64,
 )
 _EMPTY = -2
@@ -30,8 +49,9 @@ def walk_order(keys: Longs, n: int, out: Longs) -> None:
         n: how many.
         out: int64 of shape (n,) or longer.
 
-    Worked example: 5, 18, 7 with 13 buckets. 5 is alone in bucket 5; 18 comes to bucket 5 too and stands before
-    it; 7 comes to an empty bucket and goes to the front: the walk is 7, 18, 5, which are places 2, 1, 0.
+    Worked example: 5, 18, 7 with 13 buckets. 5 is alone in bucket 5; 18 comes to bucket 5 too and stands
+    before it; 7 comes to an empty bucket and goes to the front: the walk is 7, 18, 5, which are places 2, 1,
+    0.
     """
     size = 0
     n_buckets = BUCKETS[0]

@@ -1,7 +1,8 @@
 """`ngram-simple` and the min-match prompt-lookup policy: both copy what followed an earlier equal n-gram.
 
-Both search the request's own tokens and keep nothing between requests. The search goes through chains: all places
-whose n-gram has one hash, the latest first, so that each step looks at few places however long the text is.
+Both search the request's own tokens and keep nothing between requests. The search goes through chains: all
+places whose n-gram has one hash, the latest first, so that each step looks at few places however long the
+text is.
 """
 
 from __future__ import annotations
@@ -60,8 +61,7 @@ def add_places(chains: Chains, tokens: Longs, end: int) -> None:
         code = _hash(tokens, place, n)
         chains.before[place] = chains.head[code]
         chains.head[code] = place
-    if end > chains.size[0]:
-        chains.size[0] = end
+    chains.size[0] = max(chains.size[0], end)
 
 
 @kernel
@@ -114,9 +114,9 @@ def draft_simple(simple: Simple, tokens: Longs, length: int, out: Longs) -> int:
     Returns:
         How many tokens were drafted.
 
-    As built, the match whose copy would be shorter than the key makes it decline although an earlier match had
-    a longer one; a text of up to n + m + 1 tokens and a match at place 0 are passed over; `min_hits` is ignored.
-    Mended, the latest match with `min_hits` of them counts, and all of its copy.
+    As built, the match whose copy would be shorter than the key makes it decline although an earlier match
+    had a longer one; a text of up to n + m + 1 tokens and a match at place 0 are passed over; `min_hits` is
+    ignored. Mended, the latest match with `min_hits` of them counts, and all of its copy.
     """
     n, m = simple.numbers[0], simple.numbers[1]
     mended = simple.numbers[3] == 1
@@ -134,7 +134,7 @@ def draft_simple(simple: Simple, tokens: Longs, length: int, out: Longs) -> int:
         return 0
     for i in range(count):
         out[i] = tokens[match + n + i]
-    return count
+    return int(count)
 
 
 @kernel
@@ -162,8 +162,8 @@ def new_lookup(n: int, min_match: int, max_match: int, capacity: int) -> Lookup:
 def draft_lookup(lookup: Lookup, tokens: Longs, length: int, out: Longs) -> int:
     """Draft what followed the longest earlier copy of the text's end, the latest of equally long ones.
 
-    The end is the suffix with the last token in it. A match is capped at `max_match` tokens; below `min_match` it
-    declines. The copy ends where the text ends. Arguments and result as `draft_simple`.
+    The end is the suffix with the last token in it. A match is capped at `max_match` tokens; below
+    `min_match` it declines. The copy ends where the text ends. Arguments and result as `draft_simple`.
     """
     n, low, high = lookup.numbers[0], lookup.numbers[1], lookup.numbers[2]
     end = length + 1
@@ -175,7 +175,11 @@ def draft_lookup(lookup: Lookup, tokens: Longs, length: int, out: Longs) -> int:
     place = latest(lookup.chains, tokens, of)
     while place >= 0 and best < high:
         size = low
-        while size < high and size - low < place and tokens[place - 1 - (size - low)] == tokens[of - 1 - (size - low)]:
+        while (
+            size < high
+            and size - low < place
+            and tokens[place - 1 - (size - low)] == tokens[of - 1 - (size - low)]
+        ):
             size += 1
         if size > best:
             best, match = size, place
@@ -185,4 +189,4 @@ def draft_lookup(lookup: Lookup, tokens: Longs, length: int, out: Longs) -> int:
     count = min(n, end - (match + low))
     for i in range(count):
         out[i] = tokens[match + low + i]
-    return count
+    return int(count)

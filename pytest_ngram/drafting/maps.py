@@ -39,8 +39,9 @@ class Map(NamedTuple):
 
     Args:
         numbers: int64 of shape (5,): size_n, size_m, min_hits, key_only, mended.
-        now: int64 of shape (8,): lengths at the last begin and check, the map's last place, the last draft (made
-            or not, its key, its value), how many keys there are, how often a read went past the text's end.
+        now: int64 of shape (8,): lengths at the last begin and check, the map's last place, the last draft
+            (made or not, its key, its value), how many keys there are, how often a read went past the text's
+            end.
         map: int64 of shape (2**18,): the place of an n-gram by its hash, 0 for none.
         keys: int64 of shape (capacity, 15).
         chains: for finding all places of a key.
@@ -71,8 +72,8 @@ def new_map(size_n: int, size_m: int, min_hits: int, key_only: bool, mended: boo
 def begin_map(state: Map, length: int) -> None:
     """Begin a request whose prompt has `length` tokens, as `common_ngram_map_begin`.
 
-    As built, what is kept is judged by lengths alone: keys and places of another prompt stay where the new one is
-    not shorter than what was last seen. Mended, every request begins with an empty map.
+    As built, what is kept is judged by lengths alone: keys and places of another prompt stay where the new
+    one is not shorter than what was last seen. Mended, every request begins with an empty map.
     """
     now = state.now
     clear_chains(state.chains)
@@ -158,7 +159,7 @@ def draft_map(state: Map, tokens: Longs, length: int, out: Longs) -> int:
     for i in range(count):
         out[i] = tokens[match + n + i]
     now[CREATED], now[LAST_KEY], now[LAST_VALUE] = 1, key, value
-    return max(count, 0)
+    return int(max(count, 0))
 
 
 @kernel
@@ -172,10 +173,10 @@ def _find(state: Map, tokens: Longs, of: int, length: int) -> int:
     if began > n + m + 1:
         for place in range(began - n - m - 1, last, -1):
             if same(tokens, place, of, n):
-                return place
+                return int(place)
     for place in range(length - n - m - 1, max(began, last), -1):
         if same(tokens, place, of, n):
-            return place
+            return int(place)
     return 0
 
 
@@ -215,7 +216,8 @@ def _key_of(state: Map, tokens: Longs, of: int, match: int, length: int) -> int:
 
 @kernel
 def _same_within(state: Map, tokens: Longs, old: int, of: int, n: int, length: int) -> bool:
-    """Compare n tokens; what lies past the text, where C++ reads whatever memory holds, is unequal and counted.
+    """Compare n tokens; what lies past the text, where C++ reads whatever memory holds, is unequal and
+    counted.
 
     `tokens[length]` is of the key itself, never of the text that C++ searches.
     """
@@ -257,7 +259,7 @@ def _count_values(state: Map, tokens: Longs, row: Longs, of: int, match: int, le
 
 @kernel
 def _winner(row: Longs) -> int:
-    """The value seen most, the first of equals; -1 unless it was seen twice as often as the others together."""
+    """The value seen most, the first of equals; -1 unless seen twice as often as the others together."""
     best, most, total = 0, 0, 0
     for value in range(VALUES):
         seen = row[FIRST_VALUE + 3 * value + VALUE_SEEN]

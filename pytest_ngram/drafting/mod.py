@@ -28,8 +28,8 @@ class Mod(NamedTuple):
 
     Args:
         numbers: int64 of shape (4,): n_match, n_min, n_max, mended.
-        now: int64 of shape (5,): the first n-gram that is not learnt, the last draft's length before any cut, how
-            many drafts in a row were accepted by less than a quarter, entries used, resets.
+        now: int64 of shape (5,): the first n-gram that is not learnt, the last draft's length before any cut,
+            how many drafts in a row were accepted by less than a quarter, entries used, resets.
         pool: int32 of shape (2**22,), -1 for empty.
         window: int64 of shape (n_match + n_max,), scratch.
     """
@@ -138,8 +138,8 @@ def draft_mod(state: Mod, tokens: Longs, length: int, out: Longs) -> int:
 def accept_mod(state: Mod, accepted: int, drafted: int) -> None:
     """Note how many tokens were accepted; five drafts in a row with less than a quarter empty the pool.
 
-    As built, the share is of the draft before it was cut to what the request still needed; mended, of what was
-    verified.
+    As built, the share is of the draft before it was cut to what the request still needed; mended, of what
+    was verified.
     """
     now = state.now
     whole = drafted if state.numbers[MENDED] == 1 else now[LAST_DRAFT]

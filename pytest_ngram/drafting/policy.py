@@ -12,8 +12,8 @@ from pytest_ngram.errors import OptionError
 
 Variant = Literal["built", "documented"]
 
-# Each type's numbers with llama.cpp's defaults, in the priority of llama.cpp's stacks (common_speculative_init);
-# prompt-lookup, which llama.cpp does not have, comes last.
+# Each type's numbers with llama.cpp's defaults, in the priority of llama.cpp's stacks
+# (common_speculative_init); prompt-lookup, which llama.cpp does not have, comes last.
 DEFAULTS: Mapping[str, Mapping[str, int]] = MappingProxyType(
     {
         "ngram-simple": MappingProxyType({"size_n": 12, "size_m": 48, "min_hits": 1}),
@@ -92,10 +92,14 @@ def drafter(name: str, numbers: Mapping[str, int] | None = None, variant: Varian
             raise _wrong(f"{name} has no number {key!r}", f"it has {', '.join(known)}")
         low = 0 if key in ("n_min", "n_max") else 1
         if not low <= value <= 1024:
-            raise _wrong(f"{name}: {key}={value} is not within {low} to 1024", "llama.cpp has the same limits")
+            raise _wrong(
+                f"{name}: {key}={value} is not within {low} to 1024", "llama.cpp has the same limits"
+            )
         known[key] = value
     if name == "prompt-lookup" and known["max"] < known["min"]:
-        raise _wrong(f"{name}: max={known['max']} is below min={known['min']}", "a match has min to max tokens")
+        raise _wrong(
+            f"{name}: max={known['max']} is below min={known['min']}", "a match has min to max tokens"
+        )
     return Drafter(name, tuple(known.items()), variant)
 
 
@@ -123,7 +127,9 @@ def parse(text: str) -> Policy:
 def _drafter(text: str) -> Drafter:
     found = _FORM.fullmatch(text.strip())
     if found is None:
-        raise _wrong(f"a policy cannot be read: {text!r}", "the form is NAME[:NUMBER=VALUE,…][@documented][+…]")
+        raise _wrong(
+            f"a policy cannot be read: {text!r}", "the form is NAME[:NUMBER=VALUE,…][@documented][+…]"
+        )
     numbers: dict[str, int] = {}
     for pair in filter(None, (found["numbers"] or "").split(",")):
         key, _, value = pair.partition("=")

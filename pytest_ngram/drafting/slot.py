@@ -12,8 +12,8 @@ from pytest_ngram.drafting.cache import PAST_BEGIN, TIES, WALK, new_cache
 from pytest_ngram.drafting.compiled import Longs
 from pytest_ngram.drafting.counts import Counts
 from pytest_ngram.drafting.lookup import new_lookup, new_simple
-from pytest_ngram.drafting.maps import PAST_END, new_map
-from pytest_ngram.drafting.mod import RESETS, new_mod
+from pytest_ngram.drafting.maps import PAST_END, Map, new_map
+from pytest_ngram.drafting.mod import POOL_BITS, RESETS, new_mod
 from pytest_ngram.drafting.policy import Drafter, Policy
 
 _WHO = {
@@ -87,14 +87,6 @@ class Replayed:
         return int(self.steps[:, stacked.REPLAYED].sum())
 
     @property
-    def target_steps(self) -> int:
-        """All decodes of the target after the prompt: plain, verify and replay.
-
-        An answer that ends inside of a draft, or with its last token, has no token of the target's own there.
-        """
-        return max(self.generated - 1 - self.accepted, 0)
-
-    @property
     def pairs(self) -> list[tuple[int, int]]:
         """Drafted and accepted of each verify step."""
         return [(int(row[stacked.DRAFTED]), int(row[stacked.ACCEPTED])) for row in self.steps]
@@ -125,21 +117,7 @@ class Slot:
     ) -> None:
         self.policy = policy
         self._restores = int(restores)
-        by_name = {drafter.name: drafter for drafter in policy.drafters}
-        of = _Numbers(by_name, longest + 1, total + 1)
-        self.stack = stacked.Stack(
-            order=np.array([_WHO[drafter.name] for drafter in policy.drafters], np.int64),
-            simple=new_simple(
-                *of("ngram-simple", "size_n", "size_m", "min_hits"), of.mended, of.longest
-            ),
-            map_k=new_map(*of("ngram-map-k", "size_n", "size_m", "min_hits"), True, of.mended, of.total),
-            map_k4v=new_map(*of("ngram-map-k4v", "size_n", "size_m", "min_hits"), False, of.mended, of.total),
-            mod=new_mod(*of("ngram-mod", "n_match", "n_min", "n_max"), of.mended, **of.bits),
-            cache=new_cache(
-                *of("ngram-cache", "n_draft"), of.mended, of.total, luck=luck, static=static, dynamic=dynamic
-            ),
-            lookup=new_lookup(*of("prompt-lookup", "n", "min", "max"), of.longest),
-        )
+        self.stack = _stack(policy, longest + 1, total + 1, static, dynamic, luck)
         self._out = np.zeros(max(policy.widest, 1), np.int64)
 
     def replay(self, request: Request) -> Replayed:
@@ -164,7 +142,7 @@ class Slot:
         stacked.begin(self.stack, np.asarray(prompt, np.int64), len(prompt))
 
     def draft(self, tokens: Sequence[int]) -> list[int]:
-        """Return what the first drafter that has something drafts after these tokens, the last one included."""
+        """Return what the first drafter that has something drafts after these tokens."""
         text = np.asarray(tokens, np.int64)
         for who in self.stack.order:
             n = stacked.draft_of(self.stack, int(who), text, len(text) - 1, len(text), self._out)
@@ -183,30 +161,47 @@ class Slot:
         return int(self.stack.cache.now[TIES]), undefined
 
 
-class _Numbers:
-    """The numbers of drafters; for one that takes no part 1 each, and no room for tokens."""
+def _stack(
+    policy: Policy, longest: int, total: int, static: Counts | None, dynamic: Counts | None, luck: int
+) -> stacked.Stack:
+    """Return the state of all drafters; one that takes no part gets no room."""
+    of = {each.name: each for each in policy.drafters}
+    simple, lookup = of.get("ngram-simple"), of.get("prompt-lookup")
+    mod, cache = of.get("ngram-mod"), of.get("ngram-cache")
+    return stacked.Stack(
+        order=np.array([_WHO[each.name] for each in policy.drafters], np.int64),
+        simple=new_simple(*_map_numbers(simple), _is_mended(simple), longest if simple else 0),
+        map_k=_map(of.get("ngram-map-k"), True, total),
+        map_k4v=_map(of.get("ngram-map-k4v"), False, total),
+        mod=new_mod(
+            *((mod.number("n_match"), mod.number("n_min"), mod.number("n_max")) if mod else (1, 0, 0)),
+            _is_mended(mod),
+            bits=POOL_BITS if mod else 1,
+        ),
+        cache=new_cache(
+            cache.number("n_draft") if cache else 0,
+            _is_mended(cache),
+            total if cache else 0,
+            luck=luck,
+            static=static,
+            dynamic=dynamic,
+        ),
+        lookup=new_lookup(
+            *((lookup.number("n"), lookup.number("min"), lookup.number("max")) if lookup else (1, 1, 1)),
+            longest if lookup else 0,
+        ),
+    )
 
-    def __init__(self, drafters: dict[str, Drafter], longest: int, total: int) -> None:
-        self._drafters = drafters
-        self._longest, self._total = longest, total
-        self._now: Drafter | None = None
 
-    def __call__(self, drafter: str, *names: str) -> list[int]:
-        self._now = self._drafters.get(drafter)
-        return [1 if self._now is None else self._now.number(name) for name in names]
+def _map(drafter: Drafter | None, key_only: bool, total: int) -> Map:
+    return new_map(*_map_numbers(drafter), key_only, _is_mended(drafter), total if drafter else 0)
 
-    @property
-    def mended(self) -> bool:
-        return self._now is not None and self._now.variant == "documented"
 
-    @property
-    def longest(self) -> int:
-        return 0 if self._now is None else self._longest
+def _map_numbers(drafter: Drafter | None) -> tuple[int, int, int]:
+    if drafter is None:
+        return 1, 1, 1
+    return drafter.number("size_n"), drafter.number("size_m"), drafter.number("min_hits")
 
-    @property
-    def total(self) -> int:
-        return 0 if self._now is None else self._total
 
-    @property
-    def bits(self) -> dict[str, int]:
-        return {"bits": 1} if self._now is None else {}
+def _is_mended(drafter: Drafter | None) -> bool:
+    return drafter is not None and drafter.variant == "documented"

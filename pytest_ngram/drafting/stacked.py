@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
 from pytest_ngram.drafting.cache import Cache, begin_cache, draft_cache
 from pytest_ngram.drafting.compiled import Longs, kernel
 from pytest_ngram.drafting.lookup import Lookup, Simple, clear_chains, draft_lookup, draft_simple
@@ -89,15 +87,16 @@ def replay(
         ended: 1 where the model ended by itself, so that the last token is its end of generation.
         restores: 1 where a rejection restores a checkpoint and the accepted tokens are decoded again.
         out: room for a draft.
-        steps: int64 of shape (answer, 5), one row a verify step: drafted, accepted, who drafted, which token of
-            the answer was sampled last (from 1), whether a replay followed.
+        steps: int64 of shape (answer, 5), one row a verify step: drafted, accepted, who drafted, which token
+            of the answer was sampled last (from 1), whether a replay followed.
 
     Returns:
         How many verify steps there were.
 
-    As in the server's loop, the first token comes from the prompt's decode; a draft is cut to what the request may
-    still have after this step's own token; past an end of generation nothing is accepted, but a draft whose last
-    token it is was accepted whole. A replayed draft has one more token, the target's own, which `accept` counts.
+    As in the server's loop, the first token comes from the prompt's decode; a draft is cut to what the
+    request may still have after this step's own token; past an end of generation nothing is accepted, but a
+    draft whose last token it is was accepted whole. A replayed draft has one more token, the target's own,
+    which `accept` counts.
     """
     end = len(tokens)
     begin(stack, tokens, prompt)

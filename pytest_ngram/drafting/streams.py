@@ -57,7 +57,9 @@ class Served:
         model = self.record.model
         if model is not None and model.recurrent_layers is not None:
             return model.recurrent_layers > 0
-        counts = [(each.recorded.replays, each.recorded.drafted, each.recorded.accepted) for each in self.asked]
+        counts = [
+            (each.recorded.replays, each.recorded.drafted, each.recorded.accepted) for each in self.asked
+        ]
         if any(replays for replays, _drafted, _accepted in counts):
             return True
         rejected = any(replays == 0 and drafted != accepted for replays, drafted, accepted in counts)
@@ -79,7 +81,9 @@ class Served:
         return ([self.warmup] if self.warmup is not None else []) + known
 
 
-def served(records: Iterable[Record], starts: Sequence[ServerStart], prompts: Iterable[Prompt]) -> list[Served]:
+def served(
+    records: Iterable[Record], starts: Sequence[ServerStart], prompts: Iterable[Prompt]
+) -> list[Served]:
     """Return what each server of a run answered, in the order of the servers' starts.
 
     Args:
@@ -94,9 +98,7 @@ def served(records: Iterable[Record], starts: Sequence[ServerStart], prompts: It
             by_serial[record.server.serial].append(record)
     start_of = {start.serial: start for start in starts}
     limits = _limits(by_serial)
-    return [
-        _served(by_serial[serial], start_of.get(serial), ids, limits) for serial in sorted(by_serial)
-    ]
+    return [_served(by_serial[serial], start_of.get(serial), ids, limits) for serial in sorted(by_serial)]
 
 
 def _served(
@@ -137,7 +139,9 @@ def _asked(
     if round_.n_predict is None and ended:  # older records: the limit is known where another answer met it
         known = limits.get(record.cell.model)
         if known is None:
-            return Asked(name, record.cell.prompt, None, round_, "how many tokens were asked for is not recorded")
+            return Asked(
+                name, record.cell.prompt, None, round_, "how many tokens were asked for is not recorded"
+            )
         budget = max(known, len(answer))
     tokens = np.array([*prompt, *answer], np.int64)
     return Asked(name, record.cell.prompt, Request(tokens, len(prompt), budget, ended), round_)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from pytest_ngram.drafting import stacked
 from pytest_ngram.drafting.slot import Replayed
 
@@ -102,8 +104,41 @@ def _step(row: Sequence[int]) -> tuple[int, int, bool]:
 def _plain(replayed: Replayed) -> int:
     """Steps without a draft: what the verify and replay steps did not bring.
 
-    Each step brings one token of the target's own, but for a last one that ends with an accepted end of generation
-    or with a replay whose last token nobody wanted.
+    Each of these brings what was accepted and one token of the target's own, a replay one more; a last one no
+    more than the answer still has, since it may end with an accepted end of generation.
     """
-    brought = replayed.accepted + replayed.verify_steps + replayed.replays
-    return max(replayed.generated - 1 - brought, 0)
+    steps = replayed.steps
+    each = steps[:, stacked.ACCEPTED] + 1 + steps[:, stacked.REPLAYED]
+    left = replayed.generated - steps[:, stacked.GENERATED]
+    return max(replayed.generated - 1 - int(np.minimum(each, left).sum()), 0)
+
+
+def pooled(tallies: Iterable[Tally]) -> Tally:
+    """Return the sums of tallies."""
+    all_of = list(tallies)
+    longest = max((len(each.per_position) for each in all_of), default=0)
+    positions = [[0, 0] for _ in range(longest)]
+    widths: dict[int, int] = {}
+    for each in all_of:
+        for place, (reached, accepted) in enumerate(each.per_position):
+            positions[place][0] += reached
+            positions[place][1] += accepted
+        for width, steps in each.widths:
+            widths[width] = widths.get(width, 0) + steps
+
+    def total(name: str) -> int:
+        return sum(getattr(each, name) for each in all_of)
+
+    return Tally(
+        requests=total("requests"),
+        generated=total("generated"),
+        drafted=total("drafted"),
+        accepted=total("accepted"),
+        verify=total("verify"),
+        plain=total("plain"),
+        replays=total("replays"),
+        per_position=tuple((reached, accepted) for reached, accepted in positions),
+        widths=tuple(sorted(widths.items())),
+        ties=total("ties"),
+        undefined=total("undefined"),
+    )

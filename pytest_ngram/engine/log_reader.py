@@ -91,8 +91,8 @@ class RequestLog:
     """What the log says of one request, by its task number.
 
     `verify_steps`, `replays`, `drafted`, `accepted` and `accepted_per_pos` come from trace lines and are 0
-    and empty without them, and so are `drafts`, drafted and accepted of each verify step; `acceptance` and `rate_per_pos` from the closing lines; `statistics` are
-    cumulative.
+    and empty without them, and so are `drafts`, drafted and accepted of each verify step; `acceptance` and
+    `rate_per_pos` come from the closing lines; `statistics` are cumulative.
     """
 
     task: int

@@ -88,8 +88,8 @@ class RequestLogs:
 
 
 def draft_steps(said: Said | None, drafted: int | None, accepted: int | None) -> str | None:
-    """Return drafted and accepted of each verify step, packed; None where the trace does not add up to the sums."""
-    if said is None or drafted is None or (said.request.drafted, said.request.accepted) != (drafted, accepted):
+    """Return drafted and accepted of each verify step, packed; None where they do not add up to the sums."""
+    if said is None or (said.request.drafted, said.request.accepted) != (drafted, accepted):
         return None
     return pack_tokens([count for step in said.request.drafts for count in step])
 

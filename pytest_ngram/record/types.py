@@ -82,9 +82,9 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     with a draft. `n_decode` is the server's own count of decodes, the prompt's included. `by_type` goes
     by the names of `--spec-type`: the types' `drafted` add up to the round's, their `drafts` to
     `verify_steps`. It is null where no log tells, and absent from records written before it was known.
-    `n_predict` is how many tokens were asked for. `draft_steps` is packed as `tokens` are: drafted and accepted
-    of each verify step in turn, null where no trace tells or it contradicts the sums. Both are absent from older
-    records.
+    `n_predict` is how many tokens were asked for. `draft_steps` is packed as `tokens` are: drafted and
+    accepted of each verify step in turn, null where no trace tells or it contradicts the sums. Both are
+    absent from older records.
     """
 
     status: Status

@@ -1,1 +1,1 @@
-"""Replay over saved runs: reads them and tables, checks drafters against what servers did, sweeps settings."""
+"""Replay over saved runs: reads them, checks drafters against what servers did, sweeps settings."""

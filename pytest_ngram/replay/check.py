@@ -12,7 +12,7 @@ from pytest_ngram.drafting.slot import Replayed, Slot
 from pytest_ngram.drafting.streams import Asked, Served
 from pytest_ngram.errors import TableError
 from pytest_ngram.matrix.spec import STATEFUL_TYPES
-from pytest_ngram.record import unpack_tokens
+from pytest_ngram.record import Engine, unpack_tokens
 from pytest_ngram.replay.recorded import policy_of, slots, table_paths
 from pytest_ngram.replay.tables import load_counts
 
@@ -68,7 +68,7 @@ class Tables:
 
 
 def check(servers: Iterable[Served], tables: Tables) -> list[Compared]:
-    """Replay every server's requests with its own policy, and compare; servers that draft nothing are left out."""
+    """Replay each server's requests with its own policy, and compare; those without drafts are left out."""
     return [compared for served in servers for compared in _check(served, tables)]
 
 
@@ -109,23 +109,25 @@ def _check(served: Served, tables: Tables) -> list[Compared]:
 def _unfit(served: Served) -> tuple[str | None, Policy | None]:
     """Why a server cannot be replayed, or its policy."""
     engine = served.record.engine
-    if engine is None:
-        return "what answered is not recorded", None
-    policy = policy_of(engine)
-    if policy is None:
+    policy = policy_of(engine) if engine is not None else None
+    if engine is None or policy is None:
         return "a model drafts in its config, or what drafts is not told", None
     if any(flag in engine.argv for flag in ("--spec-synth-len", "--spec-synth-rates")):
         return "its acceptance was made up by --spec-synth", None
-    if _stateful(policy):
-        if served.warmup is None:
-            return "its warm-up is not recorded, and its types remember it", policy
-        if engine.kind == "url":
-            return "what its server saw before is not known, and its types remember it", policy
-        if slots(engine) != 1:
-            return "its server has several slots, and which one answered is not recorded", policy
-        if served.unsure_from == 0:
-            return "its server saw requests that are not recorded", policy
-    return None, policy
+    return (_forgotten(served, engine) if _stateful(policy) else None), policy
+
+
+def _forgotten(served: Served, engine: Engine) -> str | None:
+    """What a server remembered that the record does not have."""
+    for is_so, why in (
+        (served.warmup is None, "its warm-up is not recorded, and its types remember it"),
+        (engine.kind == "url", "what its server saw before is not known, and its types remember it"),
+        (slots(engine) != 1, "its server has several slots, and which one answered is not recorded"),
+        (served.unsure_from == 0, "its server saw requests that are not recorded"),
+    ):
+        if is_so:
+            return why
+    return None
 
 
 def _stateful(policy: Policy) -> bool:
@@ -150,7 +152,11 @@ def _compare(asked: Asked, replayed: Replayed) -> Compared:
 def _first_difference(then: list[tuple[int, int]], now: list[tuple[int, int]]) -> str | None:
     if then == now:
         return None
-    at = next((i for i, (a, b) in enumerate(zip(then, now, strict=False)) if a != b), min(len(then), len(now)))
+    at = next(
+        (i for i, (a, b) in enumerate(zip(then, now, strict=False)) if a != b), min(len(then), len(now))
+    )
     step = [f"{pairs[at][1]}/{pairs[at][0]}" if at < len(pairs) else "none" for pairs in (then, now)]
     sums = [f"{sum(k for _, k in pairs)} of {sum(n for n, _ in pairs)}" for pairs in (then, now)]
-    return f"verify step {at + 1}: accepted {step[0]}, replayed {step[1]}; in all {sums[0]}, replayed {sums[1]}"
+    return (
+        f"verify step {at + 1}: accepted {step[0]}, replayed {step[1]}; in all {sums[0]}, replayed {sums[1]}"
+    )

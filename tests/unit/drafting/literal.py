@@ -1,7 +1,7 @@
 """Drafters and the server's loop once more: slow, with lists, dicts and no index, close to what the C++ says.
 
-Nothing here is shared with the package. Every search is a scan, every table a dict of dicts, every bound as written
-in llama.cpp; integers are wrapped where C++ has fewer bits.
+Nothing here is shared with the package. Every search is a scan, every table a dict of dicts, every bound as
+written in llama.cpp; integers are wrapped where C++ has fewer bits.
 """
 
 from __future__ import annotations
@@ -348,7 +348,7 @@ Twin = LookupTwin | SimpleTwin | MapTwin | ModTwin | CacheTwin
 
 
 def serve(
-    twins: list[Twin], tokens: list[int], prompt: int, budget: int, ended: bool, restores: bool
+    twins: list[Twin], tokens: list[int], prompt: int, budget: int, *, ended: bool, restores: bool
 ) -> list[tuple[int, int, int]]:
     """The server's loop over one request: (drafted, accepted, drafter) of each verify step.
 
