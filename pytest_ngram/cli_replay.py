@@ -69,6 +69,11 @@ def _jobs(text: str) -> int:
 
 
 def _replay(arguments: argparse.Namespace) -> Iterator[str]:
+    from pytest_ngram.options.settings import cache_folder
+    from pytest_ngram.replay.kernels import keep_kernels
+
+    keep_kernels(cache_folder())
+
     from pytest_ngram.replay.run_file import read_run
 
     run = read_run(arguments.run_file)

@@ -8,7 +8,11 @@ import numpy as np
 
 from pytest_ngram.drafting.compiled import Longs, kernel
 from pytest_ngram.drafting.counts import (
+    BEST as BEST_PAIR,
+)
+from pytest_ngram.drafting.counts import (
     COUNT,
+    EQUAL,
     FIRST,
     MOST,
     N_PAIRS,
@@ -143,7 +147,7 @@ def _next_token(state: Cache, tokens: Longs, end: int, out: Longs, count: int, e
         node, longest = 0, 0
         for size in range(1, MOST + 1):
             if size > end + count:
-                state.now[PAST_BEGIN] += 1 if table == LAX else 0
+                state.now[PAST_BEGIN] += 1
                 break
             node = child(counts, node, _back(tokens, end, out, count, size))
             if node == NONE:
@@ -192,15 +196,9 @@ def _of_node(
         return NONE
     if row[TOTAL] < _INT32 // 100 and not _enough(state, row[TOP], row[TOTAL], samples, percent):
         return NONE
-    best, equal, chosen = 0, 0, NONE
-    pair = row[FIRST]
-    while pair != NONE:
-        product = _product(state, counts, pair, static)
-        if product > best:
-            best, equal, chosen = product, 1, pair
-        elif product == best and chosen != NONE:
-            equal += 1
-        pair = counts.pairs[pair, NEXT]
+    best, equal, chosen = row[TOP], row[EQUAL], row[BEST_PAIR]
+    if static != NONE or best >= _INT32:
+        best, equal, chosen = _weighted(state, counts, row[FIRST], static)
     total = wrapped(state, row[TOTAL])
     if chosen == NONE:
         return NONE
@@ -209,6 +207,20 @@ def _of_node(
     if not _enough(state, counts.pairs[chosen, COUNT], total, samples, percent):
         return NONE
     return int(counts.pairs[chosen, TOKEN])
+
+
+@kernel
+def _weighted(state: Cache, counts: Counts, pair: int, static: int) -> tuple[int, int, int]:
+    """The highest product from a pair on, how many have it, and the first of them; 0 is not high enough."""
+    best, equal, chosen = 0, 0, NONE
+    while pair != NONE:
+        product = _product(state, counts, pair, static)
+        if product > best:
+            best, equal, chosen = product, 1, pair
+        elif product == best and chosen != NONE:
+            equal += 1
+        pair = counts.pairs[pair, NEXT]
+    return best, equal, chosen
 
 
 @kernel
@@ -280,13 +292,7 @@ def _of_static(state: Cache, node: int, expected: int) -> int:
     total = wrapped(state, row[TOTAL])
     if not _enough(state, row[TOP], total, samples, percent):
         return NONE
-    chosen, equal = NONE, 0
-    pair = row[FIRST]
-    while pair != NONE:
-        if state.static.pairs[pair, COUNT] == row[TOP]:
-            equal += 1
-            chosen = pair if chosen == NONE else chosen
-        pair = state.static.pairs[pair, NEXT]
+    chosen, equal = row[BEST_PAIR], row[EQUAL]
     if equal > 1:
         chosen = _of_equals(
             state, state.static, node, NONE, row[TOP], equal, percent, total, samples, expected

@@ -17,7 +17,8 @@ from pytest_ngram.drafting.hash_order import walk_order
 MOST = 4  # LLAMA_NGRAM_MAX
 NONE = -1
 N_NODES, N_PAIRS = range(2)
-TOTAL, TOP, FIRST, LAST, SIZE = range(5)
+TOTAL, TOP, BEST, EQUAL, FIRST, LAST, SIZE = range(7)
+KEY, AT = range(2)
 TOKEN, COUNT, NEXT = range(3)
 _SPREAD = 0x9E3779B9 >> 2  # 30 bits, so that a product with 32 bits stays an int64
 _LOW = (1 << 32) - 1
@@ -29,19 +30,19 @@ class Counts(NamedTuple):
 
     Args:
         size: int64 of shape (2,): nodes, pairs.
-        nodes: int64 of shape (nodes, 5): sum and highest of its counts, its first and last pair, pairs.
+        nodes: int64 of shape (nodes, 7): sum and highest of its counts, the first pair that came to the
+            highest and how many have it, its first and last pair, how many it has.
         pairs: int64 of shape (pairs, 3): token, count, next pair of the node.
-        node_keys, node_at: int64, open hashing of (node, token) → the node one token longer.
-        pair_keys, pair_at: the same → the pair.
+        node_slots: int64 of shape (slots, 2), open hashing of (node, token): the key, the node one token
+            longer.
+        pair_slots: the same: the key, the pair.
     """
 
     size: Longs
     nodes: Longs
     pairs: Longs
-    node_keys: Longs
-    node_at: Longs
-    pair_keys: Longs
-    pair_at: Longs
+    node_slots: Longs
+    pair_slots: Longs
 
 
 def new_counts(tokens: int) -> Counts:
@@ -50,44 +51,19 @@ def new_counts(tokens: int) -> Counts:
     slots = 1 << (2 * room - 1).bit_length()
     return Counts(
         size=np.array([1, 0], np.int64),
-        nodes=np.tile(np.array([0, 0, NONE, NONE, 0], np.int64), (room, 1)),
+        nodes=np.tile(np.array([0, 0, NONE, 0, NONE, NONE, 0], np.int64), (room, 1)),
         pairs=np.zeros((room, 3), np.int64),
-        node_keys=np.full(slots, NONE, np.int64),
-        node_at=np.zeros(slots, np.int64),
-        pair_keys=np.full(slots, NONE, np.int64),
-        pair_at=np.zeros(slots, np.int64),
+        node_slots=np.full((slots, 2), NONE, np.int64),
+        pair_slots=np.full((slots, 2), NONE, np.int64),
     )
 
 
-def roomy(counts: Counts, tokens: int) -> Counts:
-    """Return the counts, moved to where there is room for so many more tokens if there is none yet."""
-    used = max(int(counts.size[N_NODES]), int(counts.size[N_PAIRS]))
-    if used + MOST * tokens + 16 <= len(counts.nodes):
-        return counts
-    larger = new_counts(max(2 * used, used + MOST * tokens) // MOST + 1)
-    for old, new in ((counts.nodes, larger.nodes), (counts.pairs, larger.pairs)):
-        new[: len(old)] = old
-    larger.size[:] = counts.size
-    _move(counts.node_keys, counts.node_at, larger.node_keys, larger.node_at)
-    _move(counts.pair_keys, counts.pair_at, larger.pair_keys, larger.pair_at)
-    return larger
-
-
 @kernel
-def _move(old_keys: Longs, old_at: Longs, keys: Longs, at: Longs) -> None:
-    for slot in range(len(old_keys)):
-        if old_keys[slot] != NONE:
-            free = slot_of(keys, old_keys[slot])
-            keys[free] = old_keys[slot]
-            at[free] = old_at[slot]
-
-
-@kernel
-def slot_of(keys: Longs, key: int) -> int:
+def slot_of(slots: Longs, key: int) -> int:
     """The slot that has the key, or the free one where it belongs."""
-    mask = len(keys) - 1
+    mask = len(slots) - 1
     slot = (((key ^ (key >> _SHIFT)) & _LOW) * _SPREAD >> 20) & mask
-    while keys[slot] != NONE and keys[slot] != key:
+    while slots[slot, KEY] != NONE and slots[slot, KEY] != key:
         slot = (slot + 1) & mask
     return slot
 
@@ -96,21 +72,21 @@ def slot_of(keys: Longs, key: int) -> int:
 def child(counts: Counts, node: int, token: int) -> int:
     """The node one token longer than `node` to the left; -1 for none."""
     key = (node << _SHIFT) + token
-    slot = slot_of(counts.node_keys, key)
-    return int(counts.node_at[slot]) if counts.node_keys[slot] == key else NONE
+    slot = slot_of(counts.node_slots, key)
+    return int(counts.node_slots[slot, AT]) if counts.node_slots[slot, KEY] == key else NONE
 
 
 @kernel
 def grow_child(counts: Counts, node: int, token: int) -> int:
     """As `child`, which is made where there is none."""
     key = (node << _SHIFT) + token
-    slot = slot_of(counts.node_keys, key)
-    if counts.node_keys[slot] == key:
-        return int(counts.node_at[slot])
+    slot = slot_of(counts.node_slots, key)
+    if counts.node_slots[slot, KEY] == key:
+        return int(counts.node_slots[slot, AT])
     new = counts.size[N_NODES]
     counts.size[N_NODES] = new + 1
-    counts.node_keys[slot] = key
-    counts.node_at[slot] = new
+    counts.node_slots[slot, KEY] = key
+    counts.node_slots[slot, AT] = new
     return int(new)
 
 
@@ -118,23 +94,23 @@ def grow_child(counts: Counts, node: int, token: int) -> int:
 def find_pair(counts: Counts, node: int, token: int) -> int:
     """The pair of a node and a token; -1 for none."""
     key = (node << _SHIFT) + token
-    slot = slot_of(counts.pair_keys, key)
-    return int(counts.pair_at[slot]) if counts.pair_keys[slot] == key else NONE
+    slot = slot_of(counts.pair_slots, key)
+    return int(counts.pair_slots[slot, AT]) if counts.pair_slots[slot, KEY] == key else NONE
 
 
 @kernel
 def add(counts: Counts, node: int, token: int, count: int) -> None:
     """Add to what was seen of a token after a node's n-gram."""
     key = (node << _SHIFT) + token
-    slot = slot_of(counts.pair_keys, key)
+    slot = slot_of(counts.pair_slots, key)
     row = counts.nodes[node]
-    if counts.pair_keys[slot] == key:
-        pair = counts.pair_at[slot]
+    if counts.pair_slots[slot, KEY] == key:
+        pair = counts.pair_slots[slot, AT]
     else:
         pair = counts.size[N_PAIRS]
         counts.size[N_PAIRS] = pair + 1
-        counts.pair_keys[slot] = key
-        counts.pair_at[slot] = pair
+        counts.pair_slots[slot, KEY] = key
+        counts.pair_slots[slot, AT] = pair
         counts.pairs[pair, TOKEN] = token
         counts.pairs[pair, COUNT] = 0
         counts.pairs[pair, NEXT] = NONE
@@ -146,7 +122,11 @@ def add(counts: Counts, node: int, token: int, count: int) -> None:
         row[SIZE] += 1
     counts.pairs[pair, COUNT] += count
     row[TOTAL] += count
-    row[TOP] = max(row[TOP], counts.pairs[pair, COUNT])
+    seen = counts.pairs[pair, COUNT]
+    if seen > row[TOP]:
+        row[TOP], row[BEST], row[EQUAL] = seen, pair, 1
+    elif seen == row[TOP]:
+        row[EQUAL] += 1
 
 
 @kernel
@@ -169,11 +149,12 @@ def learn_last(counts: Counts, tokens: Longs, begin: int, first: int, end: int) 
 def clear(counts: Counts) -> None:
     """Forget everything."""
     for node in range(counts.size[N_NODES]):
-        counts.nodes[node, TOTAL] = counts.nodes[node, TOP] = counts.nodes[node, SIZE] = 0
-        counts.nodes[node, FIRST] = counts.nodes[node, LAST] = NONE
+        row = counts.nodes[node]
+        row[:] = 0
+        row[FIRST] = row[LAST] = row[BEST] = NONE
     if counts.size[N_NODES] > 1:
-        counts.node_keys[:] = NONE
-        counts.pair_keys[:] = NONE
+        counts.node_slots[:] = NONE
+        counts.pair_slots[:] = NONE
     counts.size[N_NODES] = 1
     counts.size[N_PAIRS] = 0
 
@@ -207,10 +188,11 @@ def merge(target: Counts, added: Counts) -> None:
     """Add one table to another, as `common_ngram_cache_merge`; the order of ties goes with it."""
     parents = np.zeros(added.size[N_NODES], np.int64)
     last = np.zeros(added.size[N_NODES], np.int64)
-    for slot in range(len(added.node_keys)):
-        if added.node_keys[slot] != NONE:
-            parents[added.node_at[slot]] = added.node_keys[slot] >> _SHIFT
-            last[added.node_at[slot]] = added.node_keys[slot] & ((1 << _SHIFT) - 1)
+    for slot in range(len(added.node_slots)):
+        key, node = added.node_slots[slot, KEY], added.node_slots[slot, AT]
+        if key != NONE:
+            parents[node] = key >> _SHIFT
+            last[node] = key & ((1 << _SHIFT) - 1)
     there = np.zeros(added.size[N_NODES], np.int64)
     for node in range(1, added.size[N_NODES]):  # a parent's number is below its children's
         there[node] = grow_child(target, there[parents[node]], last[node])
@@ -221,7 +203,11 @@ def merge(target: Counts, added: Counts) -> None:
 def _merge_node(target: Counts, to: int, added: Counts, node: int) -> None:
     """A new key is copied as it is; of a known one the pairs come in the order of the walk."""
     n = added.nodes[node, SIZE]
-    if n == 0:
+    if n <= 1 or target.nodes[to, FIRST] == NONE:
+        pair = added.nodes[node, FIRST]
+        while pair != NONE:
+            add(target, to, added.pairs[pair, TOKEN], added.pairs[pair, COUNT])
+            pair = added.pairs[pair, NEXT]
         return
     pairs = np.zeros(n, np.int64)
     tokens = np.zeros(n, np.int64)
@@ -230,9 +216,8 @@ def _merge_node(target: Counts, to: int, added: Counts, node: int) -> None:
         pairs[i] = pair
         tokens[i] = added.pairs[pair, TOKEN]
         pair = added.pairs[pair, NEXT]
-    order = np.arange(n)
-    if target.nodes[to, FIRST] != NONE:
-        walk_order(tokens, n, order)
+    order = np.zeros(n, np.int64)
+    walk_order(tokens, n, order)
     for i in range(n):
         pair = pairs[order[i]]
         add(target, to, added.pairs[pair, TOKEN], added.pairs[pair, COUNT])
