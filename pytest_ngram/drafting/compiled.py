@@ -1,6 +1,7 @@
 """Kernels: functions over integer arrays, compiled by numba where it is installed, plain Python where not.
 
-The same source runs both ways, so the results are the same; only the speed is not. Kernels keep to int64 values
+The same source runs both ways, so the results are the same; only the speed is not. Kernels keep to int64
+values
 that cannot overflow: what C++ computes in fewer bits is wrapped or masked by hand.
 """
 
@@ -27,8 +28,8 @@ COMPILED = njit is not None
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile a function at its first call; without numba return it as it is.
 
-    Machine code is kept only where a folder for it is set (`replay.kernels`): numba takes a kernel for unchanged
-    while its own file is, though it calls kernels of other files.
+    Machine code is kept only where a folder for it is set (`replay.kernels`): numba takes a kernel for
+    unchanged while its own file is, though it calls kernels of other files.
     """
     if njit is None:
         return function

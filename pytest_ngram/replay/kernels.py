@@ -14,7 +14,8 @@ _VARIABLE = "NUMBA_CACHE_DIR"
 def keep_kernels(cache_dir: Path) -> Path:
     """Have numba keep machine code in a folder that belongs to these very sources.
 
-    It has to be called before anything of `drafting` is imported. Processes that are started later keep it there too.
+    It has to be called before anything of `drafting` is imported. Processes that are started later keep it
+    there too.
 
     Args:
         cache_dir: where the folder is made.

@@ -1,4 +1,4 @@
-"""Replay of real runs: what the drafters do offline is what the server did, request by request, step by step."""
+"""Replay of real runs: the drafters do offline what the server did, request by request, step by step."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def test_every_step_of_every_type_is_replayed(
 def test_a_difference_is_told_and_fails(
     measured: tuple[Path, dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """One accepted token less in one step of one request is found; without its warm-up a server is not compared.
+    """One accepted token less in one step of one request is found; without its warm-up a server is not
+    compared.
 
     What is compared then is the type that remembers nothing, and the exit code is still 0.
     """
