@@ -13,22 +13,22 @@ if TYPE_CHECKING:
 @pytest.mark.ngram_gate("isolation", over="later")
 def test_after_others(ngram_gate: Gate) -> None:
     """After other prompts on one server: the ids and the draft counts of a fresh server."""
-    ngram_gate.settle(ngram_gate.room.gates.after_others(ngram_gate.about))
+    ngram_gate.settle(ngram_gate.room.isolation.after_others(ngram_gate.about))
 
 
-@pytest.mark.ngram_gate("isolation", over="some")
+@pytest.mark.ngram_gate("isolation", over="config/prompt")
 def test_three_times(ngram_gate: Gate) -> None:
     """The same prompt three times on one server: the same ids and draft counts."""
-    ngram_gate.settle(ngram_gate.room.gates.three_times(ngram_gate.about))
+    ngram_gate.settle(ngram_gate.room.isolation.three_times(ngram_gate.about))
 
 
 @pytest.mark.ngram_gate("isolation", over="some")
 def test_second_slot(ngram_gate: Gate) -> None:
     """On slot 1, after another prompt on slot 0: the ids and draft counts of slot 1 alone."""
-    ngram_gate.settle(ngram_gate.room.gates.second_slot(ngram_gate.about))
+    ngram_gate.settle(ngram_gate.room.isolation.second_slot(ngram_gate.about))
 
 
 @pytest.mark.ngram_gate("isolation", over="rule")
 def test_at_once(ngram_gate: Gate) -> None:
     """Two slots at once give the ids of each alone; the hand-built model has no near-ties to excuse less."""
-    ngram_gate.settle(ngram_gate.room.gates.at_once(ngram_gate.about))
+    ngram_gate.settle(ngram_gate.room.isolation.at_once(ngram_gate.about))

@@ -30,6 +30,7 @@ from pytest_ngram.measure.ledger import Ledger, open_ledger
 from pytest_ngram.measure.models import Models
 from pytest_ngram.measure.pace import Pace
 from pytest_ngram.measure.probe import Chats, probe
+from pytest_ngram.measure.remembered import engine_key
 from pytest_ngram.measure.server import Server
 from pytest_ngram.measure.servers import Servers
 from pytest_ngram.measure.setup import Setup, read_setup
@@ -38,6 +39,9 @@ from pytest_ngram.options import Settings
 from pytest_ngram.record import Cell, Prompt, Record, RunFile, ServerStart, pack_tokens
 from pytest_ngram.table.build import LoadedTable
 from pytest_ngram.table.build.for_matrix import Tables
+from pytest_ngram.table.build.leak_guard import LeakGuard
+from pytest_ngram.table.build.needs import TableNeeds
+from pytest_ngram.table.build.token_cache import token_cache
 
 
 class Session:
@@ -76,13 +80,21 @@ class Session:
             logs=settings.logs / f"{ledger.path.stem}-{os.getpid()}",
             force=settings.force,
             load_deadline_s=settings.load_deadline_s,
+            table_need=TableNeeds(factory, settings.cache, warn=warn),
             warn=warn,
             listener=self.pace,
         )
         self._servers = self._new_servers(first_serial=ledger.next_serial, on_start=self._started)
         self._tables = Tables(
-            setup, self._models, self._servers, settings.cache / "tables", warn=warn, listener=self.pace
+            setup,
+            self._models,
+            self._servers,
+            settings.cache / "tables",
+            token_cache=lambda facts: token_cache(settings.cache, facts, engine_key(factory, settings.cache)),
+            warn=warn,
+            listener=self.pace,
         )
+        self._leaks = LeakGuard(setup, self._tables, warn)
         asked = Asked(settings.estimate_from, settings.probe, settings.budget_s, settings.cache)
         self.foresight = Foresight(asked, setup, factory, ledger, probe=self._probe, warn=warn)
         self._own_model = factory.choice.kind != "url"  # else the file here need not be what is served
@@ -182,7 +194,13 @@ class Session:
         )
         places = Places(folder, settings.gates.golden or folder / "golden", own / run, settings.cache)
         return GateRoom(
-            self.setup, settings.models, servers, places, update=settings.gates.update, command=command
+            self.setup,
+            settings.models,
+            servers,
+            places,
+            update=settings.gates.update,
+            command=command,
+            strict_golden=settings.gates.strict_golden,
         )
 
     def is_restored(self, start: Start) -> bool:
@@ -197,13 +215,16 @@ class Session:
         cpu, _cores, isa = processor()
         model = self._models.open(start.model)
         self.ledger.check_model(start.model, model.record)
+        cells = [cell for cell in self._chosen if cell.start == start]
         if self._own_model:
-            check_start(self.setup, model.facts, [cell for cell in self._chosen if cell.start == start])
+            check_start(self.setup, model.facts, cells)
+        self._leaks.look_ahead(start.model, self._chosen, self.ledger.restored)
         draft = self._models.open_draft(start.model, start.config)
         self.ledger.check_draft(start.model, start.config, draft.record if draft else None)
         table = self._table_of(start)
         self.ledger.check_table(start.model, start.config, table.table if table else None)
         self.ledger.check_host(cpu, isa)
+        self._leaks.check_start(cells)
         server = self._servers.serve(start, table.path if table else None)
         try:
             self.ledger.check_engine(server.engine.describe(), start.model)
@@ -222,14 +243,14 @@ class Session:
                 f"cell {planned.id} is neither measured nor to be measured",
                 fix="this is a fault of the program; run again without --ngram-resume",
             )
-        table = self._table_of(planned.start)
+        self._leaks.check(planned)
         draft = self._models.open_draft(planned.start.model, planned.start.config)
         plan = CellPlan(
             planned=planned,
             seed=self.setup.matrix.seed,
             hang_after_s=self.setup.matrix.hang_after_s,
             model=self._models.open(planned.start.model).record,
-            table=table.table if table else None,
+            table=self._leaks.table_record(planned),
             draft_model=draft.record if draft else None,
             listener=self.pace,
         )
@@ -250,9 +271,9 @@ class Session:
                 fix="call benchmark.pedantic(ngram_cell.request, rounds=ngram_cell.rounds) in it",
             )
         if run is None:
-            record = failed_record(
-                planned, error or RuntimeError("never run"), self._models.known(planned.start.model)
-            )
+            model = self._models.known(planned.start.model)
+            table = self._leaks.table_record(planned) if self._leaks.is_leak(planned) else None
+            record = failed_record(planned, error or RuntimeError("never run"), model, table)
         else:
             record = run.record(outcome_of(error))
         self.ledger.add(record)
@@ -262,7 +283,7 @@ class Session:
 
     def judge(self, planned: PlannedCell) -> tuple[Finding, list[Record]]:
         """Say whether a config was inert, once the last of its cells has ended; with its changed records."""
-        records = self.ledger.alike(planned.cell)
+        records = None if planned.is_echo else self.ledger.alike(planned.cell)
         if not records:
             return Finding(), []
         matrix, start = self.setup.matrix, planned.start
@@ -273,7 +294,7 @@ class Session:
 
     def prompts_of(self, cell: Cell) -> int:
         """How many prompts the profile has for a cell's model, config and temperature, chosen or not."""
-        alike = (each.cell for each in self.setup.cells if each.start.model == cell.model)
+        alike = (e.cell for e in self.setup.cells if e.start.model == cell.model and not e.is_echo)
         wanted = (cell.config, cell.temperature)
         return len({each.prompt for each in alike if (each.config, each.temperature) == wanted})
 

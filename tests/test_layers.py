@@ -13,7 +13,7 @@ PACKAGE = Path(__file__).parent.parent / "pytest_ngram"
 ROWS = [
     ["errors"],
     ["record", "files", "shipped"],
-    ["table.format", "table.counts", "drafting", "models"],
+    ["table.format", "table.counts", "table.price", "drafting", "models"],
     ["matrix", "corpus", "judge", "verdict"],
     ["engine"],
     ["measure"],
@@ -21,11 +21,11 @@ ROWS = [
     ["evidence", "report", "replay"],
     ["options"],
     ["session", "init"],
-    ["pytest_fixtures", "cli_replay"],
-    ["cli"],
+    ["pytest_fixtures", "cli"],
     ["plugin"],
 ]
-PURE = {"errors", "record", "matrix", "drafting", "judge", "verdict", "table.format", "table.counts"}
+PURE = {"errors", "record", "matrix", "drafting", "judge", "verdict"}
+PURE |= {"table.format", "table.counts", "table.price"}
 PURE_MODULES = {"corpus.leakage"}
 IMPURE = {"pytest", "_pytest", "subprocess", "httpx", "socket", "psutil", "urllib", "os", "pathlib", "shutil"}
 ROW_OF = {room: i for i, row in enumerate(ROWS) for room in row}

@@ -1,4 +1,4 @@
-"""Reads a chat corpus: JSONL, plain or gzip, one message a line.
+"""Reads corpora: JSONL, plain or gzip, one message a line; or plain text.
 
     {"v": 1, "session": "a", "seq": 0, "role": "user", "content": "Hello", "ts": "2026-01-01T00:00:00Z"}
 
@@ -8,262 +8,259 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
 import io
-import sys
 import zlib
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, BinaryIO, Literal, cast
 
-import msgspec
-
+from pytest_ngram.corpus.report import NOT_ASKED_FOR, CorpusReport, added, said
+from pytest_ngram.corpus.rows import FORMAT, ROW_LIMIT_BYTES, TOO_LONG, Message
+from pytest_ngram.corpus.selection import Selection
+from pytest_ngram.corpus.tally import BOM, Chooser, Tally
 from pytest_ngram.errors import CorpusError
 
 OnBad = Literal["error", "count"]
-
-VERSION = 1
-_EXAMPLE = '{"v":1,"role":"assistant","content":"Hello"}'
-FORMAT = f"one message a line, such as {_EXAMPLE}; `v` and `content` are needed, other keys may be left out"
-FIRST_LINES = 5
-NO_ROLE = "(none)"
+# JSONL; or plain text, of which a message is a whole file or a paragraph (what blank lines part).
+Format = Literal["jsonl", "text", "paragraphs"]
 _GZIP_MAGIC = b"\x1f\x8b"
-_BOM = b"\xef\xbb\xbf"
-# The second is what msgspec before 0.23 raises for bytes that are not UTF-8.
-_UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError)
-
-
-class _Line(msgspec.Struct, gc=False):
-    v: Literal[1]
-    content: str
-    role: str | None = None
-    session: Any = None
-
-
-_DECODER = msgspec.json.Decoder(_Line)
-
-
-class Message(msgspec.Struct, frozen=True, gc=False):
-    """One usable message. `line` counts from 1; `role` is `(none)` and `session` empty where it has none."""
-
-    line: int
-    session: str
-    role: str
-    content: str
-
-
-class Skipped(msgspec.Struct, frozen=True):
-    """Lines left out for one reason: how many, and the numbers (from 1) of the first of them."""
-
-    count: int
-    first_lines: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class CorpusReport:
-    """What was in a corpus. Every line is one of: used, skipped for a reason, of another role, empty, blank.
-
-    Args:
-        name: the file's name without its folder.
-        sha256: of the uncompressed bytes, so that a corpus and its .gz are the same corpus.
-        size_bytes: uncompressed.
-        lines: all of them.
-        messages: those used.
-        per_role: messages used, by role.
-        skipped: lines that cannot be used, by reason.
-        other_roles: usable messages whose role was not asked for.
-        empty: messages whose content is the empty text.
-        blank: lines of white space.
-    """
-
-    name: str
-    sha256: str
-    size_bytes: int
-    lines: int
-    messages: int
-    per_role: dict[str, int]
-    skipped: dict[str, Skipped]
-    other_roles: int
-    empty: int
-    blank: int
 
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
-    """The messages in the order of their lines, and the report on all lines."""
+    """The messages of one file in the order of its lines, and the report on all of them."""
 
     messages: tuple[Message, ...]
     report: CorpusReport
 
 
-@dataclass(slots=True)
-class _Tally:
-    """What is counted while reading."""
+@dataclass(frozen=True, slots=True)
+class Corpora:
+    """The messages of several files in the order in which they were read, and a report on each file."""
 
-    roles: frozenset[str] | None
-    digest: Any = field(default_factory=hashlib.sha256)
-    size_bytes: int = 0
-    lines: int = 0
-    messages: list[Message] = field(default_factory=list)
-    per_role: dict[str, int] = field(default_factory=dict)
-    bad: dict[str, tuple[int, list[int]]] = field(default_factory=dict)
-    other_roles: dict[str, int] = field(default_factory=dict)
-    empty: int = 0
-    blank: int = 0
-
-    def take(self, raw: bytes) -> None:
-        """Count one line, and keep its message if it is wanted."""
-        self.digest.update(raw)
-        self.size_bytes += len(raw)
-        self.lines += 1
-        text = raw.removeprefix(_BOM) if self.lines == 1 else raw
-        try:
-            line = _DECODER.decode(text)
-        except _UNDECODABLE:
-            self._take_unusable(text)
-            return
-        except RecursionError:
-            self._skip("not JSON")
-            return
-        # A corpus has few roles and sessions: each is kept once.
-        role = NO_ROLE if line.role is None else sys.intern(line.role)
-        if self.roles is not None and role not in self.roles:
-            self.other_roles[role] = self.other_roles.get(role, 0) + 1
-        elif not line.content:
-            self.empty += 1
-        else:
-            session = sys.intern("" if line.session is None else str(line.session))
-            self.messages.append(Message(self.lines, session, role, line.content))
-            self.per_role[role] = self.per_role.get(role, 0) + 1
-
-    def _take_unusable(self, text: bytes) -> None:
-        if text.isspace() or not text:
-            self.blank += 1
-        else:
-            self._skip(_why(text))
-
-    def _skip(self, reason: str) -> None:
-        count, first = self.bad.get(reason, (0, []))
-        if count < FIRST_LINES:
-            first.append(self.lines)
-        self.bad[reason] = (count + 1, first)
-
-    def report(self, name: str) -> CorpusReport:
-        """Close the books."""
-        return CorpusReport(
-            name=name,
-            sha256=self.digest.hexdigest(),
-            size_bytes=self.size_bytes,
-            lines=self.lines,
-            messages=len(self.messages),
-            per_role=self.per_role,
-            skipped={reason: Skipped(count, tuple(first)) for reason, (count, first) in self.bad.items()},
-            other_roles=sum(self.other_roles.values()),
-            empty=self.empty,
-            blank=self.blank,
-        )
+    messages: tuple[Message, ...]
+    reports: tuple[CorpusReport, ...]
 
 
 def read_corpus(path: Path, roles: frozenset[str] | None = None, *, on_bad: OnBad = "error") -> Corpus:
-    """Read a corpus line by line; only the wanted messages are kept, once.
+    """Read one file of JSONL.
 
     Args:
-        path: a JSONL file, plain or gzip (told by its first bytes or by `.gz`).
+        path: plain or gzip.
         roles: which roles to keep; None keeps all.
-        on_bad: lines that cannot be used raise ("error"), after all were counted, or are only counted.
+        on_bad: as `read_corpora`.
 
     Raises:
-        CorpusError: the file cannot be read to its end, no message is left, or a line cannot be used.
+        CorpusError: as `read_corpora`.
     """
-    tally = _Tally(roles)
+    chosen = Selection(roles=None if roles is None else tuple(sorted(roles)))
+    corpora = read_corpora([path], chosen, on_bad=on_bad)
+    return Corpus(corpora.messages, corpora.reports[0])
+
+
+def read_corpora(
+    paths: Sequence[Path],
+    selection: Selection | None = None,
+    *,
+    on_bad: OnBad = "error",
+    kind: Format = "jsonl",
+) -> Corpora:
+    """Read files row by row; only the messages that count are kept, once.
+
+    Args:
+        paths: files, plain or gzip (told by their first bytes or by `.gz`).
+        selection: which messages count.
+        on_bad: rows that cannot be used raise ("error"), after all were counted, or are only counted.
+        kind: what the files hold.
+
+    Raises:
+        CorpusError: a file cannot be read to its end or is given twice, no message is left, a row cannot be
+            used, or plain text is to be chosen by what it does not have.
+    """
+    selection = selection or Selection()
+    if not paths:
+        raise CorpusError("no corpus is named", fix="name at least one file")
+    if kind != "jsonl" and selection.by_chat:
+        raise CorpusError(
+            "plain text has no roles, sessions and times to choose by",
+            checked=[str(path) for path in paths],
+            fix="leave these filters out, or give chats as JSONL",
+        )
+    chooser = Chooser(selection)
+    for path in paths:
+        _read_file(path, chooser, kind)
+    reports = tuple(tally.report() for tally in chooser.tallies)
+    _refuse_twins(paths, reports)
+    if on_bad == "error":
+        _refuse_bad_rows(paths, reports, kind)
+    messages = chooser.messages()
+    if not messages:
+        raise _nothing_left(paths, reports, chooser.tallies, selection, kind)
+    return Corpora(messages, reports)
+
+
+def _read_file(path: Path, chooser: Chooser, kind: Format) -> None:
+    tally = chooser.begin(path.name)
     try:
-        for raw in _raw_lines(path):
-            tally.take(raw)
+        with path.open("rb") as file:
+            lines = lines_of(_unzipped(file, path), tally.saw)
+            if kind == "jsonl":
+                for number, raw in lines:
+                    chooser.take_line(raw, number)
+            else:
+                for number, raw in _whole(lines) if kind == "text" else _paragraphs(lines):
+                    chooser.take_text(raw, number)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise CorpusError(
             f"the corpus {path.name} is a gzip file that is cut off or damaged",
-            checked=[str(path), f"after line {tally.lines}: {error}"],
+            checked=[str(path), f"{tally.rows} rows, {tally.size_bytes} bytes were read before it: {error}"],
             fix="export or copy it again; `gzip -t` tells whether a copy is whole",
         ) from error
     except OSError as error:
         raise _unreadable(path, error) from error
-    report = tally.report(path.name)
-    if report.skipped and on_bad == "error":
-        raise _bad_lines(path, report)
-    if not tally.messages:
-        raise _nothing_left(path, report, tally)
-    return Corpus(tuple(tally.messages), report)
 
 
-def _raw_lines(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        zipped = file.read(2) == _GZIP_MAGIC or path.suffix == ".gz"
-        file.seek(0)
-        # A .gz file of 0 bytes would pass as an empty corpus; it is a cut one.
-        if zipped and not file.read(1):
-            raise EOFError("the file has 0 bytes")
-        file.seek(0)
-        stream = io.BufferedReader(cast(Any, gzip.GzipFile(fileobj=file))) if zipped else file
-        yield from cast(BinaryIO, stream)
+def _unzipped(file: io.BufferedReader, path: Path) -> BinaryIO:
+    """Return the uncompressed bytes. Looks ahead instead of going back, so that a pipe will do."""
+    start = file.peek(2)[:2]
+    if start != _GZIP_MAGIC and path.suffix != ".gz":
+        return file
+    # A .gz file of 0 bytes would pass as an empty corpus; it is a cut one.
+    if not start:
+        raise EOFError("the file has 0 bytes")
+    if start != _GZIP_MAGIC:
+        raise CorpusError(
+            f"the corpus {path.name} has the name of a gzip file and is none",
+            checked=[f"{path}: it begins with {start!r}, a gzip file with {_GZIP_MAGIC!r}"],
+            fix="rename it without .gz if it is plain JSONL or text, else export or copy it again",
+        )
+    return cast(BinaryIO, io.BufferedReader(cast(Any, gzip.GzipFile(fileobj=file))))
 
 
-def _why(text: bytes) -> str:
-    """Name what is wrong with a line that did not decode; slow, and only for such lines."""
-    try:
-        text.decode("utf-8")
-    except UnicodeDecodeError:
-        return "not UTF-8"
-    try:
-        line = msgspec.json.decode(text)
-    except (*_UNDECODABLE, RecursionError):
-        return "not JSON"
-    return _why_fields(line) if isinstance(line, dict) else "not an object"
+def lines_of(stream: BinaryIO, saw: Callable[[bytes], None]) -> Iterator[tuple[int, bytes | None]]:
+    """Yield each line with its number, None for one that is too long: it is passed over in pieces.
+
+    Args:
+        stream: uncompressed.
+        saw: called with all bytes, in pieces, before the line that they are of is yielded.
+    """
+    number = 0
+    while raw := stream.readline(ROW_LIMIT_BYTES):
+        number += 1
+        saw(raw)
+        line: bytes | None = raw
+        while len(raw) == ROW_LIMIT_BYTES and raw[-1:] != b"\n":
+            line, raw = None, b""  # neither is held while the next piece is read
+            raw = stream.readline(ROW_LIMIT_BYTES)
+            saw(raw)
+        yield number, line
 
 
-def _why_fields(line: dict[str, Any]) -> str:
-    if "v" not in line:
-        return "no v"
-    if line["v"] != VERSION or not isinstance(line["v"], int) or line["v"] is True:
-        return "unknown v"
-    if "content" not in line:
-        return "no content"
-    return "content is not text" if not isinstance(line["content"], str) else "role is not text"
+def _whole(lines: Iterator[tuple[int, bytes | None]]) -> Iterator[tuple[int, bytes | None]]:
+    """Yield the whole file as one row."""
+    parts: list[bytes] = []
+    size_bytes = 0
+    for _number, line in lines:
+        size_bytes += ROW_LIMIT_BYTES + 1 if line is None else len(line)
+        if line is not None and size_bytes <= ROW_LIMIT_BYTES:
+            parts.append(line)
+    if size_bytes > ROW_LIMIT_BYTES:
+        yield 1, None
+    elif parts:
+        yield 1, b"".join(parts).removeprefix(BOM)
 
 
-def _bad_lines(path: Path, report: CorpusReport) -> CorpusError:
-    total = sum(skipped.count for skipped in report.skipped.values())
-    first = min(skipped.first_lines[0] for skipped in report.skipped.values())
-    reasons = [
-        f"{reason}: {skipped.count}, first in line {', '.join(map(str, skipped.first_lines))}"
-        for reason, skipped in report.skipped.items()
-    ]
-    return CorpusError(
-        f"{total} of {report.lines} lines of the corpus {path.name} cannot be used, first line {first}",
-        checked=[str(path), *reasons],
-        fix="mend or remove these lines, or have them counted and left out (`on_bad: count` of the table). "
-        f"Needed is {FORMAT}",
+def _paragraphs(lines: Iterator[tuple[int, bytes | None]]) -> Iterator[tuple[int, bytes | None]]:
+    """Yield what blank lines part, with the number of its first line."""
+    parts: list[bytes] = []
+    size_bytes = first = 0
+    for number, raw in lines:
+        line = raw.removeprefix(BOM) if raw is not None and number == 1 else raw
+        if line is None or line.strip():
+            first = first or number
+            size_bytes += ROW_LIMIT_BYTES + 1 if line is None else len(line)
+            if line is not None and size_bytes <= ROW_LIMIT_BYTES:
+                parts.append(line)
+        elif first:
+            yield first, _joined(parts, size_bytes)
+            parts, size_bytes, first = [], 0, 0
+    if first:
+        yield first, _joined(parts, size_bytes)
+
+
+def _joined(parts: list[bytes], size_bytes: int) -> bytes | None:
+    return b"".join(parts).rstrip(b"\r\n") if size_bytes <= ROW_LIMIT_BYTES else None
+
+
+def _refuse_twins(paths: Sequence[Path], reports: Sequence[CorpusReport]) -> None:
+    twins = sorted(
+        zip((report.sha256 for report in reports), paths, reports, strict=True), key=lambda t: t[0]
     )
+    for (sha256, one, report), (other_sha256, other, _report) in pairwise(twins):
+        if sha256 == other_sha256 and report.size_bytes:
+            raise CorpusError(
+                "two of the corpora have the same bytes",
+                checked=[str(one), str(other), f"sha256 {sha256}"],
+                fix="name it once: all that is in it would count twice",
+            )
 
 
-def _nothing_left(path: Path, report: CorpusReport, tally: _Tally) -> CorpusError:
-    checked = [str(path), f"{report.lines} lines: {report.blank} blank, {report.empty} with empty content"]
-    checked += [f"{reason}: {skipped.count}" for reason, skipped in report.skipped.items()]
-    checked += [f"role {role}: {count}, not asked for" for role, count in tally.other_roles.items()]
-    return CorpusError(
-        f"no message of the corpus {path.name} can be used",
+def _refuse_bad_rows(paths: Sequence[Path], reports: Sequence[CorpusReport], kind: Format) -> None:
+    bad = [(path, report) for path, report in zip(paths, reports, strict=True) if report.n_rejected]
+    if not bad:
+        return
+    path, report = bad[0]
+    total = sum(each.n_rejected for _path, each in bad)
+    first = min(skipped.first_lines[0] for skipped in report.rejected.values())
+    checked = []
+    for each_path, each in bad:
+        checked.append(str(each_path))
+        checked += [
+            f"{reason}: {skipped.count}, first in line {', '.join(map(str, skipped.first_lines))}"
+            for reason, skipped in each.rejected.items()
+        ]
+    if any(TOO_LONG in each.rejected for _path, each in bad) and kind == "text":
+        checked.append("a whole file is one message; with --paragraphs each paragraph is one")
+    where = f"the corpus {path.name}" if len(bad) == 1 else f"{len(bad)} corpora"
+    of_rows = sum(each.rows for _path, each in bad)
+    raise CorpusError(
+        f"{total} of {of_rows} rows of {where} cannot be used, first line {first}"
+        + (f" of {path.name}" if len(bad) > 1 else ""),
         checked=checked,
-        fix="name a JSONL file of chat messages"
-        + (f" with one of the roles {sorted(tally.roles)}" if tally.roles is not None else "")
-        + f": {FORMAT}",
+        fix="mend or remove these rows, or have them counted and left out (`--on-bad-line count`; of a table "
+        "in the matrix `on_bad_line: count`)" + (f". Needed is {FORMAT}" if kind == "jsonl" else ""),
     )
+
+
+def _nothing_left(
+    paths: Sequence[Path],
+    reports: Sequence[CorpusReport],
+    tallies: Sequence[Tally],
+    selection: Selection,
+    kind: Format,
+) -> CorpusError:
+    filtered = added(report.filtered for report in reports)
+    rejected = added({name: skipped.count for name, skipped in r.rejected.items()} for r in reports)
+    checked = [str(path) for path in paths]
+    checked.append(f"{sum(report.rows for report in reports)} rows")
+    checked += [f"{count} {reason}" for reason, count in (filtered | rejected).items()]
+    others = added(tally.other_roles for tally in tallies)
+    checked += [f"roles that were not asked for: {said(others)}"] if others else []
+    named = f"the corpus {paths[0].name}" if len(paths) == 1 else "the corpora"
+    if NOT_ASKED_FOR & filtered.keys() or selection.max_mb is not None:
+        fix = "ask for less: roles, sessions, times, min_chars and max_mb leave nothing over"
+    else:
+        fix = f"name {f'JSONL: {FORMAT}' if kind == 'jsonl' else 'files with text in them'}"
+    return CorpusError(f"no message of {named} can be used", checked=checked, fix=fix)
 
 
 def _unreadable(path: Path, error: OSError) -> CorpusError:
     if isinstance(error, FileNotFoundError):
         cause, fix = "is not there", "check the path; it is taken from the working directory"
     elif isinstance(error, IsADirectoryError):
-        cause, fix = "is a folder", "name the JSONL file inside it"
+        cause, fix = "is a folder", "name the files inside it"
     else:
         cause, fix = "cannot be read", "check who may read it and whether its disk is well"
     return CorpusError(

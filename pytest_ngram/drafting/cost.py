@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -26,10 +27,15 @@ class Timed:
 
 @dataclass(frozen=True)
 class Curve:
-    """Seconds of a decode by its tokens: `seconds[i]` of `tokens[i]`, straight in between and beyond."""
+    """Seconds of a decode by its tokens: `seconds[i]` of `tokens[i]`, straight in between and beyond.
+
+    `low` and `high` are the seconds of the fastest and slowest block, where several were measured.
+    """
 
     tokens: tuple[int, ...]
     seconds: tuple[float, ...]
+    low: tuple[float, ...] | None = None
+    high: tuple[float, ...] | None = None
 
     def of(self, tokens: int) -> float:
         """Return the seconds of one decode."""
@@ -37,6 +43,13 @@ class Curve:
             rise = (self.seconds[-1] - self.seconds[-2]) / (self.tokens[-1] - self.tokens[-2])
             return self.seconds[-1] + rise * (tokens - self.tokens[-1])
         return float(np.interp(tokens, self.tokens, self.seconds))
+
+    def between(self, share: float) -> Curve:
+        """Return the curve that lies so far, 0 to 1, on the way from the fastest to the slowest block."""
+        if self.low is None or self.high is None:
+            return self
+        drawn = tuple(low + share * (high - low) for low, high in zip(self.low, self.high, strict=True))
+        return Curve(self.tokens, drawn)
 
     def seconds_of(self, widths: Widths) -> float:
         """Return the seconds of all decodes."""
@@ -75,10 +88,26 @@ def fit(timed: Sequence[Timed]) -> Curve | None:
     return Curve((1, 2), (float(first), float(first + max(more, 0.0))))
 
 
-def from_points(seconds_by_tokens: Mapping[int, float]) -> Curve:
-    """Return the curve through measured points."""
+def from_points(
+    seconds_by_tokens: Mapping[int, float],
+    low: Mapping[int, float] | None = None,
+    high: Mapping[int, float] | None = None,
+) -> Curve:
+    """Return the curve through measured points, with the fastest and slowest block's where they are known.
+
+    Raises:
+        ValueError: there is no point, or one that no decode can have.
+    """
     tokens = tuple(sorted(seconds_by_tokens))
-    return Curve(tokens, tuple(seconds_by_tokens[each] for each in tokens))
+    if not tokens or tokens[0] < 1:
+        raise ValueError("a decode has a token or more")
+    lines = [
+        None if given is None else tuple(given[each] for each in tokens)
+        for given in (seconds_by_tokens, low, high)
+    ]
+    if not all(math.isfinite(each) and each > 0 for line in lines if line is not None for each in line):
+        raise ValueError("a decode takes time")
+    return Curve(tokens, lines[0] or (), lines[1], lines[2])
 
 
 def estimate(tallies: Iterable[Tally], curve: Curve | None) -> Predicted | None:
@@ -95,7 +124,8 @@ def predict(
     Args:
         tallies: one for each prompt.
         curve: the host's; None gives None.
-        timed: what the curve was fitted to, resampled with the prompts; empty for a curve that is given.
+        timed: what the curve was fitted to, resampled with the prompts; empty for a curve that is given,
+            which is drawn between its fastest and slowest block.
         seed: of the resampling.
     """
     per_prompt = [each for each in tallies if each.generated]
@@ -105,7 +135,7 @@ def predict(
     values = []
     for _ in range(RESAMPLES):
         chosen = [per_prompt[i] for i in generator.integers(len(per_prompt), size=len(per_prompt))]
-        again = curve
+        again = curve.between(generator.random())
         if timed:
             drawn = [timed[i] for i in generator.integers(len(timed), size=len(timed))]
             again = fit(drawn) or curve

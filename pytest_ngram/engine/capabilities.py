@@ -17,6 +17,7 @@ from pytest_ngram.engine import code_files, executable, isa, log_reader, package
 from pytest_ngram.engine.build import Build, not_offered, of_flags, spec_types_of
 from pytest_ngram.engine.client import Client, CompletionRequest, CompletionResult
 from pytest_ngram.engine.help_text import parse_help, parse_version
+from pytest_ngram.engine.run_to_end import run_to_end
 from pytest_ngram.errors import EngineError
 from pytest_ngram.files import write_whole
 
@@ -145,7 +146,9 @@ def probe_embedded() -> Build:
     return msgspec.json.decode(done.stdout, type=Build)
 
 
-def probe_server(client: Client, log_path: Path | None, *, timeout_s: float = 120.0) -> dict[str, bool]:
+def probe_server(
+    client: Client, log_path: Path | None, *, timeout_s: float = 120.0, text: str = PROBE_TEXT
+) -> dict[str, bool]:
     """Send one small request and return what its answer and its log show, by the names of `OF_REQUESTS`.
 
     It leaves a state behind in types that keep one, so never send it to a server that is to be measured. To
@@ -155,12 +158,13 @@ def probe_server(client: Client, log_path: Path | None, *, timeout_s: float = 12
         client: of the server.
         log_path: its log, None for a URL.
         timeout_s: for the request.
+        text: the prompt; one that the server's type drafts for, where drafts are to be seen.
 
     Raises:
         EngineError: the server did not answer it.
     """
     offset = log_path.stat().st_size if log_path is not None else 0
-    ids = client.tokenize(PROBE_TEXT, parse_special=False, add_special=True)
+    ids = client.tokenize(text, parse_special=False, add_special=True)
     request = CompletionRequest(
         prompt=ids, n_predict=PROBE_TOKENS, temperature=0.0, seed=1, extra={"ignore_eos": True}
     )
@@ -240,28 +244,20 @@ def asking_environment(program: Path, cache_dir: Path | None) -> dict[str, str]:
 
 def _ask(program: Path, flag: str, environment: Mapping[str, str]) -> str:
     try:
-        done = subprocess.run(
-            [str(program), flag],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_ASK_TIMEOUT_S,
-            check=False,
-        )
+        code, said = run_to_end([str(program), flag], environment, timeout_s=_ASK_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:
         raise _cannot_ask(program, flag, "hang", f"no answer within {_ASK_TIMEOUT_S:g} s", "") from error
     except OSError as error:
         raise _cannot_ask(program, flag, "refused", str(error), "") from error
-    said = (done.stdout + done.stderr).decode("utf-8", "replace")
-    if done.returncode == -signal.SIGILL:
+    if code == -signal.SIGILL:
         plain = _cannot_ask(program, flag, "crash", "signal SIGILL (4)", said)
         raise isa.explain_sigill(plain, program, Path(os.devnull), isa.cpu_flags())
-    if done.returncode < 0:
-        name = signal.Signals(-done.returncode).name
-        raise _cannot_ask(program, flag, "crash", f"signal {name} ({-done.returncode})", said)
-    if done.returncode == 127:  # the loader's own code: a library is missing
+    if code < 0:
+        name = signal.Signals(-code).name
+        raise _cannot_ask(program, flag, "crash", f"signal {name} ({-code})", said)
+    if code == 127:  # the loader's own code: a library is missing
         raise _cannot_ask(program, flag, "refused", "exit code 127", said)
-    return said if done.returncode == 0 else ""
+    return said if code == 0 else ""
 
 
 def _cannot_ask(program: Path, flag: str, outcome: str, what: str, said: str) -> EngineError:

@@ -9,14 +9,20 @@ import socket
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
+from weakref import WeakSet
 
 import httpx
 import msgspec
+import numpy as np
 
 from pytest_ngram.engine import api_key, prometheus
+from pytest_ngram.engine.many_texts import Content, Ids, ManyTexts
 from pytest_ngram.errors import EngineError
 
 T = TypeVar("T")
+
+# A weak host tokenizes hundreds of kilobytes a second; this only says when to give up on a long text.
+_TOKENIZED_PER_S = 50_000
 
 _KEY_FIX = f"set the key that the server was started with in the environment, as {api_key.VARIABLES[0]}"
 
@@ -58,7 +64,10 @@ class Timings(msgspec.Struct, frozen=True):
 
 
 class CompletionResult(msgspec.Struct, frozen=True):
-    """The answer. `tokens` are the generated ids; `stop_type` is `eos`, `limit`, `word` or `none`."""
+    """The answer. `tokens` are the generated ids; `stop_type` is `eos`, `limit`, `word` or `none`.
+
+    `id_slot` is the slot that worked on it, None where the build does not say.
+    """
 
     content: str
     tokens: tuple[int, ...]
@@ -66,6 +75,7 @@ class CompletionResult(msgspec.Struct, frozen=True):
     timings: Timings
     tokens_evaluated: int
     truncated: bool = False
+    id_slot: int | None = None
     completion_probabilities: tuple[Any, ...] = ()
 
 
@@ -127,7 +137,9 @@ class Client:
     def __init__(self, url: str, *, timeout_s: float = 30.0, key: str | None = None) -> None:
         self.url = url
         self._key = key
-        self._socket: socket.socket | None = None
+        self._timeout_s = timeout_s
+        self._sockets: WeakSet[socket.socket] = WeakSet()
+        self._many = ManyTexts(self._ids_of, cut=self.cut)
         # a proxy of the environment must never stand between us and the server
         # certificates are read only where they are needed: they take 20 ms of every start
         secure = not url.startswith("http://")
@@ -150,10 +162,10 @@ class Client:
         self.close()
 
     def cut(self) -> None:
-        """End the connection; a request that another thread waits for raises `EngineError`."""
-        if self._socket is not None:
+        """End the connections; a request that another thread waits for raises `EngineError`."""
+        for connection in list(self._sockets):
             with suppress(OSError):
-                self._socket.shutdown(socket.SHUT_RDWR)
+                connection.shutdown(socket.SHUT_RDWR)
 
     def health(self) -> bool:
         """Whether the server says that it is ready. False while it loads or where nobody answers."""
@@ -166,6 +178,13 @@ class Client:
         """Return the ids of `text`. A corpus wants `parse_special=False`, a rendered prompt both True."""
         body = {"content": text, "parse_special": parse_special, "add_special": add_special}
         return self._post("/tokenize", body, _Tokens).tokens
+
+    def tokenize_many(self, texts: Sequence[str]) -> list[Ids]:
+        """Return the ids of texts of a corpus: an int32 array of shape (tokens,) for each, in their order.
+
+        Each is what `tokenize` gives for `parse_special=False` and `add_special=False`, in fewer requests.
+        """
+        return self._many.ids(texts)
 
     def detokenize(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`."""
@@ -201,6 +220,17 @@ class Client:
         timeout = httpx.Timeout(timeout_s, connect=10.0)
         return self._post("/completion", request.body(), CompletionResult, timeout=timeout)
 
+    def completions(
+        self, request: CompletionRequest, prompts: Sequence[Sequence[int]]
+    ) -> tuple[CompletionResult, ...]:
+        """Generate for several prompts that the server is given in one go; `request` says all the rest.
+
+        It has them all before it begins, so that those for which it has a slot are worked on together.
+        """
+        body = request.body() | {"prompt": [list(ids) for ids in prompts]}
+        timeout = httpx.Timeout(None, connect=10.0)
+        return self._post("/completion", body, tuple[CompletionResult, ...], timeout=timeout)
+
     def slots(self) -> tuple[Slot, ...]:
         """Return the progress of each slot. Older builds answer between two decodes only."""
         raw = self._decode(self._call("GET", "/slots"), list[_RawSlot])
@@ -221,6 +251,13 @@ class Client:
     def props(self) -> Props:
         """Return `/props`."""
         return self._decode(self._call("GET", "/props"), Props)
+
+    def _ids_of(self, content: Content, size_bytes: int) -> Ids:
+        body = msgspec.json.encode({"content": content, "parse_special": False, "add_special": False})
+        timeout = httpx.Timeout(self._timeout_s + size_bytes / _TOKENIZED_PER_S, connect=self._timeout_s)
+        options = {"content": body, "headers": {"Content-Type": "application/json"}, "timeout": timeout}
+        answer = self._call("POST", "/tokenize", **options)
+        return np.array(self._decode(answer, _Tokens).tokens, np.int32)
 
     def _post(self, path: str, body: Mapping[str, Any], kind: type[T], **options: Any) -> T:
         return self._decode(self._call("POST", path, json=body, **options), kind)
@@ -245,7 +282,7 @@ class Client:
 
     def _note_socket(self, event: str, info: Mapping[str, Any]) -> None:
         if event in ("connection.connect_tcp.complete", "connection.start_tls.complete"):
-            self._socket = info["return_value"].get_extra_info("socket")
+            self._sockets.add(info["return_value"].get_extra_info("socket"))
 
     def _no_answer(self, method: str, path: str, outcome: str, what: str) -> EngineError:
         return EngineError(

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from pytest_ngram.engine.flags import Parsed
 from pytest_ngram.errors import EngineError
+from pytest_ngram.table.price import Need
 
 # Types that draft with a model of their own state; llama.cpp keeps n_max recurrent states for them.
 _STATEFUL_DRAFTS = frozenset({"draft-mtp", "draft-eagle3", "draft-dflash", "draft-dspark"})
@@ -97,42 +98,82 @@ def check_draft(facts: Facts, draft: Facts, differ_at: int | None) -> None:
 
 
 def check_memory(
-    model_bytes: int, anonymous_need_bytes: int, available_bytes: int, *, force: bool
+    model_bytes: int,
+    anonymous_need_bytes: int,
+    available_bytes: int,
+    *,
+    table: Need | None = None,
+    force: bool,
+    override: str = "--ngram-force",
 ) -> str | None:
     """Compare what a start needs with what is free.
 
     Args:
-        model_bytes: size of the model file, which the kernel may page in and out.
-        anonymous_need_bytes: what cannot be paged out to a file: KV cache, buffers, tables.
+        model_bytes: size of the model file, which the kernel may page in and out; 0 where that is counted as
+            anonymous, or where layers go to a GPU.
+        anonymous_need_bytes: what cannot be paged out to a file: KV cache, buffers.
         available_bytes: what the host can give without swapping.
+        table: what the static table needs, predicted. It takes the pages of the model away, for good, so with
+            a table the model has to fit too.
         force: warn where this would refuse.
+        override: the option that sets `force`.
 
     Returns:
         A warning with the numbers, or None.
 
     Raises:
-        EngineError: outcome `refused`: the anonymous need exceeds what is available, and not `force`.
+        EngineError: outcome `refused`: the anonymous need exceeds what is available, or with a table the
+            model does not fit beside it; and not `force`.
     """
-    if anonymous_need_bytes > available_bytes:
-        text = (
-            f"the server needs {_gib(anonymous_need_bytes)} of its own, {_gib(available_bytes)} are available"
-        )
-        if force:
-            return text
-        raise EngineError(
-            text,
-            outcome="refused",
-            checked=[
-                "KV cache and recurrent state, a lower bound; the model file is not counted, it may be paged"
-            ],
-            fix="use a smaller -c, or -ctk q8_0 -ctv q8_0, or give --ngram-force",
-        )
+    error = _short_of_memory(anonymous_need_bytes, available_bytes, override)
+    if error is None and table is not None:
+        room_bytes = available_bytes - anonymous_need_bytes - model_bytes
+        error = _short_for_table(table, model_bytes, anonymous_need_bytes, room_bytes, override)
+    if error is not None and not force:
+        raise error
+    if error is not None:
+        return error.cause
     if model_bytes + anonymous_need_bytes > available_bytes:
         return (
             f"the model is {_gib(model_bytes)} and the server needs {_gib(anonymous_need_bytes)} more, "
             f"{_gib(available_bytes)} are available: parts of the file will be read again and again"
         )
     return None
+
+
+def _short_of_memory(need_bytes: int, available_bytes: int, override: str) -> EngineError | None:
+    if need_bytes <= available_bytes:
+        return None
+    return _refuse(
+        f"the server needs {_gib(need_bytes)} of its own, {_gib(available_bytes)} are available",
+        ["KV cache and recurrent state, a lower bound; the model file is not counted, it may be paged"],
+        f"use a smaller -c, or -ctk q8_0 -ctv q8_0, or give {override}",
+    )
+
+
+def _short_for_table(
+    table: Need, model_bytes: int, own_bytes: int, room_bytes: int, override: str
+) -> EngineError | None:
+    """An error where a table needs more than is left beside model and caches."""
+    need_bytes = table.price.need_bytes
+    if need_bytes <= room_bytes:
+        return None
+    available_bytes = room_bytes + own_bytes + model_bytes
+    beside_bytes = own_bytes + model_bytes
+    whole = f", with model and caches {_gib(need_bytes + beside_bytes)}" if beside_bytes else ""
+    checked = [f"{table.keys} keys, {table.pairs} pairs, -np {table.slots}: predicted; {table.source}"]
+    if beside_bytes:
+        checked.append(
+            f"model file {_gib(model_bytes)}; KV cache and recurrent state at least {_gib(own_bytes)}"
+        )
+    advice = [table.advice(max(0, room_bytes))]
+    if table.slots > 1:
+        advice.append(f"take fewer slots than -np {table.slots}: each has a copy of the table")
+    return _refuse(
+        f"the table {table.name} needs {_gib(need_bytes)}{whole}; {_gib(available_bytes)} are available",
+        checked,
+        "; or ".join([*advice, f"give {override}"]),
+    )
 
 
 def lacks_mtp(nextn: int, parsed: Parsed) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -12,10 +12,12 @@ from pytest_ngram.engine.log_reader import RequestLog
 from pytest_ngram.engine.prometheus import added
 from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.errors import EngineError
+from pytest_ngram.judge.accounting import N_DECODE
 from pytest_ngram.judge.types import Answer, Margin, Trace, TypeCounts
 from pytest_ngram.measure.server import Server
 from pytest_ngram.measure.trace import Said
 
+T = TypeVar("T")
 SEED = 1  # greedy: it decides nothing
 
 
@@ -59,6 +61,28 @@ class Asker:
             prompt_decodes=self.server.prompt_decodes(result.timings.prompt_n),
         )
 
+    def together(
+        self, prompts: Sequence[str], ids: Sequence[tuple[int, ...]]
+    ) -> tuple[tuple[Answer, ...], float | None]:
+        """Return the answers to prompts that the server is given in one go, and its decodes for all of them.
+
+        Counters and log lines are of all of them, so only ids, slots and timings of an answer mean something.
+        """
+        before, client = self._metrics(), self.server.client
+        request = self._request((), cache=False)
+        results = self._guarded(lambda: client.completions(request, ids))
+        after = self._metrics()
+        self.server.logs.take()
+        answers = tuple(
+            msgspec.structs.replace(
+                answer_of(prompt, each, result),
+                prompt_decodes=self.server.prompt_decodes(result.timings.prompt_n),
+            )
+            for prompt, each, result in zip(prompts, ids, results, strict=True)
+        )
+        decodes = added(before or {}, after).get(N_DECODE) if after is not None else None
+        return answers, decodes
+
     def margins(self, ids: tuple[int, ...], n_predict: int) -> tuple[tuple[int, ...], tuple[Margin, ...]]:
         """Return the generated ids, and of each its lead over the runner-up.
 
@@ -70,7 +94,11 @@ class Asker:
 
     def complete(self, ids: tuple[int, ...], *, cache: bool = False, **extra: Any) -> CompletionResult:
         """Send one request under the watchdog. Raises `EngineError`."""
-        request = CompletionRequest(
+        client, request = self.server.client, self._request(ids, cache=cache, **extra)
+        return self._guarded(lambda: client.completion(request))
+
+    def _request(self, ids: tuple[int, ...], *, cache: bool, **extra: Any) -> CompletionRequest:
+        return CompletionRequest(
             prompt=ids,
             n_predict=extra.pop("n_predict", self._n_predict),
             temperature=0.0,
@@ -78,13 +106,11 @@ class Asker:
             cache_prompt=cache,
             extra=extra,
         )
-        engine, client = self.server.engine, self.server.client
+
+    def _guarded(self, request: Callable[[], T]) -> T:
         with self.server.failing_fast():
             return guarded(
-                engine,
-                lambda: client.completion(request),
-                no_progress_s=self._hang_after_s,
-                cut=client.cut,
+                self.server.engine, request, no_progress_s=self._hang_after_s, cut=self.server.client.cut
             )
 
     def _metrics(self) -> dict[str, float] | None:
@@ -114,6 +140,7 @@ def answer_of(prompt: str, ids: tuple[int, ...], result: CompletionResult) -> An
         trace=None,
         by_type=None,
         prompt_decodes=0,
+        id_slot=result.id_slot,
     )
 
 
@@ -136,12 +163,20 @@ def _trace(log: RequestLog) -> Trace:
         accepted=log.accepted,
         per_position=tuple(log.accepted_per_pos),
         widths=(min(widths), max(widths)) if widths else None,
+        ends_whole=log.steps[-1].accepted == log.steps[-1].drafted if log.steps else None,
     )
 
 
 def _margin(entry: Mapping[str, Any]) -> Margin:
     """Of the two likeliest tokens. The chosen one leads; were another likelier, the lead is below 0."""
-    chosen = entry["id"]
-    others = [top for top in entry["top_logprobs"] if top["id"] != chosen]
-    runner_up = others[0]
-    return Margin(token=chosen, runner_up=runner_up["id"], lead=entry["logprob"] - runner_up["logprob"])
+    try:
+        chosen = entry["id"]
+        runner_up = next(top for top in entry["top_logprobs"] if top["id"] != chosen)
+        return Margin(token=chosen, runner_up=runner_up["id"], lead=entry["logprob"] - runner_up["logprob"])
+    except (KeyError, TypeError, StopIteration) as error:
+        raise EngineError(
+            "the answer does not tell the two likeliest tokens of each place",
+            outcome="refused",
+            checked=[f"an entry of completion_probabilities: {str(entry)[:200]}"],
+            fix="compare its form with `_margin` in pytest_ngram/evidence/ask.py",
+        ) from error

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -34,8 +35,14 @@ class Goldens:
         self._lock = lock
 
     def texts(self, model: str) -> list[Golden]:
-        """Return the golden texts of a model's name, of every fingerprint. Raises `OptionError`."""
-        return [_read(path, Golden) for path in sorted(self.folder.glob(f"{model}.texts*.yaml"))]
+        """Return the golden texts of a model's name, one of each fingerprint. Raises `OptionError`."""
+        found: dict[Fingerprint, tuple[Path, Golden]] = {}
+        for path in sorted(self.folder.glob(f"{model}.texts*.yaml")):
+            golden = _read(path, Golden)
+            if golden.fingerprint in found:
+                raise _twice(found[golden.fingerprint][0], path)
+            found[golden.fingerprint] = path, golden
+        return [golden for _, golden in found.values()]
 
     def prompts(self, model: str) -> PromptFile | None:
         """Return the stored prompt ids of a model's name, None where there are none. Raises `OptionError`."""
@@ -45,7 +52,7 @@ class Goldens:
     def store_text(self, model: str, found: Golden) -> Path:
         """Add texts to the file of their fingerprint, in place of those of the same prompts."""
         path = self.folder / f"{model}.texts{_tag(found.fingerprint)}.yaml"
-        with self._alone():
+        with self._writing(path):
             old = _read(path, Golden) if path.is_file() else None
             if old is not None and (old.n_predict, old.made_with) == (found.n_predict, found.made_with):
                 found = msgspec.structs.replace(found, texts=dict(sorted((old.texts | found.texts).items())))
@@ -55,7 +62,7 @@ class Goldens:
     def store_prompt(self, model: str, found: PromptFile) -> Path:
         """Add prompt ids to the file of the model's name, in place of those of the same prompts."""
         path = self._prompts_path(model)
-        with self._alone():
+        with self._writing(path):
             old = _read(path, PromptFile) if path.is_file() else None
             if old is not None and old.model == found.model:
                 found = msgspec.structs.replace(
@@ -67,10 +74,20 @@ class Goldens:
     def _prompts_path(self, model: str) -> Path:
         return self.folder / f"{model}.prompts.yaml"
 
-    def _alone(self) -> AbstractContextManager[None]:
-        for folder in (self.folder, self._lock.parent):
-            folder.mkdir(parents=True, exist_ok=True)
-        return locked(self._lock, _LOCK_S)
+    @contextmanager
+    def _writing(self, path: Path) -> Iterator[None]:
+        """Be the only one that writes goldens. Raises `OptionError` where nothing can be written."""
+        try:
+            for folder in (self.folder, self._lock.parent):
+                folder.mkdir(parents=True, exist_ok=True)
+            with locked(self._lock, _LOCK_S):
+                yield
+        except OSError as error:
+            raise OptionError(
+                f"the golden {path.name} cannot be written: {error.strerror or error}",
+                checked=[f"folder: {self.folder}", f"lock: {self._lock}"],
+                fix="make the folder of goldens writable, or name another one with --gates-golden",
+            ) from error
 
 
 def text_of(answer: Answer, fingerprint: Fingerprint, n_predict: int, made_with: str) -> Golden:
@@ -94,6 +111,14 @@ def _tag(fingerprint: Fingerprint) -> str:
         return ""
     digest = hashlib.sha256(msgspec.json.encode(fingerprint)).hexdigest()[:6]
     return f".{fingerprint.family}.{digest}"
+
+
+def _twice(one: Path, other: Path) -> OptionError:
+    return OptionError(
+        f"the goldens {one.name} and {other.name} hold for the same fingerprint",
+        checked=[str(one.parent)],
+        fix="keep the one that was reviewed: two of them may contradict each other",
+    )
 
 
 def _read(path: Path, kind: type[T]) -> T:

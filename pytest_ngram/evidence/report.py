@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
-from pytest_ngram.errors import OptionError
+from pytest_ngram.errors import NgramError, OptionError
 from pytest_ngram.evidence.room import GateRoom
 from pytest_ngram.files import write_whole
 from pytest_ngram.judge import seam
@@ -18,22 +18,37 @@ SCHEMA = 1
 
 
 class GateReport(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: which build, its capabilities (None where it could not be asked), and each test's verdict."""
+    """One run: which build, its capabilities, and each test's verdict.
+
+    `build` and `capabilities` are None where the build could not be asked; `unknown` says why, line by line.
+    """
 
     schema: int = SCHEMA
-    build: str
+    build: str | None
     capabilities: seam.Report | None
+    unknown: tuple[str, ...] = ()
     verdicts: dict[str, Verdict]
 
 
-def write_report(path: Path, room: GateRoom, verdicts: Mapping[str, Verdict]) -> None:
-    """Write the report of a session. Raises `OSError` for a place that cannot be written."""
-    report = GateReport(
-        build=room.servers.factory.build.name,
-        capabilities=room.seam.report(),
-        verdicts=dict(verdicts),
-    )
+def write_report(path: Path, room: Callable[[], GateRoom], verdicts: Mapping[str, Verdict]) -> GateReport:
+    """Write the report of a session, and return it. What of a build cannot be asked is told as not known.
+
+    Args:
+        path: the file. Raises `OSError` where it cannot be written.
+        room: makes the gates of the session; may raise `NgramError` as well.
+        verdicts: of each test.
+    """
+    build, capabilities = None, None
+    unknown: tuple[str, ...] = ()
+    try:
+        asked = room()
+        build = asked.servers.factory.build.name
+        capabilities = asked.seam.report()
+    except NgramError as error:
+        unknown = tuple(str(error).splitlines())
+    report = GateReport(build=build, capabilities=capabilities, unknown=unknown, verdicts=dict(verdicts))
     write_whole(path, msgspec.json.format(msgspec.json.encode(report), indent=1))
+    return report
 
 
 def read_report(path: Path) -> GateReport:
@@ -50,9 +65,10 @@ def read_report(path: Path) -> GateReport:
 
 def diff_lines(old: GateReport, new: GateReport) -> list[str]:
     """Return what changed between two builds: capabilities, then each gate, then the known issues."""
-    lines = [f"{old.build} -> {new.build}", "", "capabilities"]
+    before, after = (report.build or "a build that could not be asked" for report in (old, new))
+    lines = [f"{before} -> {after}", "", "capabilities"]
     if old.capabilities is None or new.capabilities is None:
-        lines.append("  one of the two builds could not be asked")
+        lines += _not_asked("old", old) + _not_asked("new", new)
     else:
         lines += [f"  {line}" for line in seam.diff(old.capabilities, new.capabilities)] or [
             "  no difference"
@@ -60,6 +76,12 @@ def diff_lines(old: GateReport, new: GateReport) -> list[str]:
     lines += ["", "identity by config", *_by_config(old, new), "", "known issues"]
     lines += [f"  {line}" for line in _issues(old, new)]
     return [*lines, "", "gates whose verdict changed", *(_changed(old, new) or ["  none"])]
+
+
+def _not_asked(which: str, report: GateReport) -> list[str]:
+    if report.capabilities is not None:
+        return []
+    return [f"  not known of the {which} build", *(f"    {line}" for line in report.unknown)]
 
 
 def _changed(old: GateReport, new: GateReport) -> list[str]:

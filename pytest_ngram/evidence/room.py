@@ -10,7 +10,8 @@ from pytest_ngram.errors import NgramError, OptionError
 from pytest_ngram.evidence import issues
 from pytest_ngram.evidence.gates import Gates
 from pytest_ngram.evidence.goldens import Goldens
-from pytest_ngram.evidence.reproductions import BY_NAME, Reproductions
+from pytest_ngram.evidence.isolation import Isolation
+from pytest_ngram.evidence.reproductions import ASKED_TYPES, Reproductions
 from pytest_ngram.evidence.runs import Chat, Runs
 from pytest_ngram.evidence.seam import Seam
 from pytest_ngram.evidence.servers import GateServers
@@ -49,6 +50,7 @@ class GateRoom:
         places: folders.
         update: whether goldens are to be written.
         command: what the user types to have them written.
+        strict_golden: whether it fails a gate that no golden is of this engine's family.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class GateRoom:
         *,
         update: bool,
         command: str,
+        strict_golden: bool = False,
     ) -> None:
         self._setup = setup
         self._chosen = chosen or tuple(setup.matrix.models)
@@ -75,9 +78,11 @@ class GateRoom:
             )
         self.servers = servers
         self.store = EvidenceStore(places.session)
-        self.issues = issues.read(places.gates / "known_issues.yaml", frozenset(BY_NAME))
+        self.issues = issues.read(places.gates / "known_issues.yaml", ASKED_TYPES)
         runs = Runs(servers, self.store, self._chat, self._prompts)
-        self.gates = Gates(runs, Goldens(places.golden, places.session / "golden.lock"), update, command)
+        goldens = Goldens(places.golden, places.session / "golden.lock")
+        self.gates = Gates(runs, goldens, update, command, strict_golden)
+        self.isolation = Isolation(runs)
         scratch = places.session / "scratch"
         self.reproductions = Reproductions(servers, places.cache, scratch)
         self.seam = Seam(
@@ -97,9 +102,8 @@ class GateRoom:
         """Return whether the build behaves as an entry of the known issues says."""
         (issue,) = [issue for issue in self.issues if issue.id == name]
         offered = self.servers.factory.build.spec_types
-        lacking = [each for each in issue.types if offered and each not in offered]
-        if lacking:
-            line = f"the build does not offer {', '.join(lacking)}"
+        if offered and not set(issue.types) & set(offered):
+            line = f"the build does not offer {', '.join(issue.types)}"
             return Verdict(known_issues.GATE, "not checked", "not offered", (line,))
         return known_issues.judge(issue, self._reproduced(issue), self.build)
 

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
 import msgspec
 
-from pytest_ngram.evidence.ask import Asker, answer_of
+from pytest_ngram.evidence.ask import Asker
 from pytest_ngram.evidence.servers import PLAIN, GateServers, Variant
 from pytest_ngram.evidence.store import EvidenceStore
 from pytest_ngram.judge import margins as judge_margins
-from pytest_ngram.judge.types import Answer, Margin
+from pytest_ngram.judge.types import Answer, Margin, Together
 from pytest_ngram.matrix.spec import BASELINE
 
 Chat = tuple[list[dict[str, str]], list[dict[str, Any]]]
@@ -73,13 +72,8 @@ class Runs:
         return self.store.once(f"{model}/{config}/{variant.name}/warmed-{again}", dict[str, Answer], run)
 
     def fresh(self, model: str, config: str, prompt: str) -> Answer:
-        """Return the answer of a server that was asked nothing before."""
-
-        def run() -> Answer:
-            with self._asker(model, config, PLAIN) as asker:
-                return self._ask(asker, prompt)
-
-        return self.store.once(f"{model}/{config}/{PLAIN.name}/fresh-{prompt}", Answer, run)
+        """Return the answer of a server that was asked nothing before: the first of three times."""
+        return self.three_times(model, config, prompt)[0]
 
     def three_times(self, model: str, config: str, prompt: str) -> tuple[Answer, ...]:
         """Return three answers of one server to the same prompt."""
@@ -102,41 +96,32 @@ class Runs:
 
         return self.store.once(f"{model}/{config}/{CACHE.name}/second", dict[str, Answer], run)
 
-    def second_slot(self, model: str, config: str, first: str, second: str) -> tuple[Answer, Answer]:
-        """Return `second` on slot 1 of a fresh server, and again after `first` was answered on slot 0."""
+    def second_slot(self, model: str, config: str, first: str, second: str) -> tuple[Answer, Answer, Answer]:
+        """Return `second` on slot 1 of a fresh server; of another, `first` on slot 0, `second` on 1."""
 
-        def run() -> tuple[Answer, Answer]:
+        def run() -> tuple[Answer, Answer, Answer]:
             with self._asker(model, config, TWO_SLOTS) as asker:
                 alone = self._ask(asker, second, id_slot=1)
             with self._asker(model, config, TWO_SLOTS) as asker:
-                self._ask(asker, first, id_slot=0)
-                return alone, self._ask(asker, second, id_slot=1)
+                other = self._ask(asker, first, id_slot=0)
+                return alone, other, self._ask(asker, second, id_slot=1)
 
-        return self.store.once(
-            f"{model}/{config}/{TWO_SLOTS.name}/after-{first}-{second}", tuple[Answer, Answer], run
-        )
+        name = f"{model}/{config}/{TWO_SLOTS.name}/after-{first}-{second}"
+        return self.store.once(name, tuple[Answer, Answer, Answer], run)
 
-    def at_once(self, model: str, config: str, first: str, second: str) -> tuple[Answer, Answer]:
+    def at_once(self, model: str, config: str, first: str, second: str) -> Together:
         """Return the answers to two prompts that two slots of one fresh server worked on together.
 
-        Counters and log lines of the two are mixed, so only ids and timings of these answers mean something.
+        They go in one request: two of few milliseconds each would as a rule run one after the other.
         """
 
-        def run() -> tuple[Answer, Answer]:
-            with self._asker(model, config, TWO_SLOTS) as asker, ThreadPoolExecutor(2) as pool:
-                asker.server.client.health()  # the client is made before two threads want it
-                ids = [self._render(asker, prompt) for prompt in (first, second)]
-                both = [pool.submit(asker.complete, each, id_slot=slot) for slot, each in enumerate(ids)]
-                results = [each.result() for each in both]
-            one, other = (
-                answer_of(prompt, each, result)
-                for prompt, each, result in zip((first, second), ids, results, strict=True)
-            )
-            return one, other
+        def run() -> Together:
+            prompts = (first, second)
+            with self._asker(model, config, TWO_SLOTS) as asker:
+                (one, other), decodes = asker.together(prompts, [self._render(asker, p) for p in prompts])
+            return Together((one, other), decodes)
 
-        return self.store.once(
-            f"{model}/{config}/{TWO_SLOTS.name}/at-once-{first}-{second}", tuple[Answer, Answer], run
-        )
+        return self.store.once(f"{model}/{config}/{TWO_SLOTS.name}/at-once-{first}-{second}", Together, run)
 
     def margins(self, model: str, variant: Variant = PLAIN) -> dict[str, TextMargins]:
         """Return the baseline's leads at every token of every prompt; under a change, of the first tokens."""

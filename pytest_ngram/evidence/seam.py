@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +13,8 @@ from pytest_ngram.engine import capabilities, code_files, command, elf
 from pytest_ngram.engine.client import Client
 from pytest_ngram.engine.protocol import RunningEngine
 from pytest_ngram.errors import EngineError
+from pytest_ngram.evidence import graph
+from pytest_ngram.evidence.reproductions import PAST, PHRASES
 from pytest_ngram.evidence.servers import GateServers
 from pytest_ngram.evidence.store import EvidenceStore
 from pytest_ngram.evidence.wrong_tables import wrong_tables
@@ -22,8 +23,6 @@ from pytest_ngram.measure.models import Model, open_model
 from pytest_ngram.models.gguf_header import read_header
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
 
-_EVAL_CALLBACK = "llama-eval-callback"
-_NODE = re.compile(r"(ffn_moe_\w+-\d+)")
 _TIMEOUT_S = 60.0
 _READY_S = 60.0
 
@@ -58,15 +57,6 @@ class Seam:
         """Return what the build has. Raises `NgramError` where it cannot even answer one request."""
         return self._store.once("seam/report", Report, self._look)
 
-    def argvs(self, models: Sequence[str]) -> dict[str, tuple[str, ...]]:
-        """Return the command line of each model and config, by `model/config`."""
-        matrix = self._servers.matrix
-        return {
-            f"{model}/{config}": self._servers.argv(model, config)
-            for model in models
-            for config in matrix.configs_of(model)
-        }
-
     def tensors(self, model_name: str) -> Tensors:
         """Return what a model's files say of its tensors, all shards together."""
         facts = self._servers.models.open(model_name).facts
@@ -80,16 +70,19 @@ class Seam:
     def _look(self) -> Report:
         build = self._servers.factory.build
         model = open_model(generate(HandBuiltSpec(target=0.7), self._cache / "models"), self._cache)
+        timeout_s = min(_TIMEOUT_S, self._servers.matrix.hang_after_s)
+        # of what a build has, one that drafts here: else what only drafts show would not be looked for
         drafting = "draft-mtp" if "draft-mtp" in build.spec_types else "ngram-simple"
-        engine = self._start(model, (drafting,), None, "seam")
+        engine = self._start(model, (drafting,), None, "seam", PAST[drafting])
         try:
             with Client(engine.url) as client:
-                lines = capabilities.probe_server(client, engine.log_path)
+                lines = capabilities.probe_server(client, engine.log_path, timeout_s=timeout_s, text=PHRASES)
                 metrics = sorted({name.partition("{")[0] for name in client.metrics()})
-            timings = _timings(engine.url)
+            timings = _timings(engine.url, timeout_s)
             symbols = self._find_symbols(engine)
         finally:
             engine.stop()
+        nodes, graph_problem = self._graph(model)
         return Report(
             build=build.name,
             version=build.version,
@@ -99,16 +92,20 @@ class Seam:
             timings=timings,
             lines=lines,
             tables=self._tables(model),
-            graph=self._graph(model),
+            graph=nodes,
+            graph_problem=graph_problem,
             symbols=symbols,
         )
 
-    def _start(self, model: Model, types: Sequence[str], table: Path | None, name: str) -> RunningEngine:
+    def _start(
+        self, model: Model, types: Sequence[str], table: Path | None, name: str, flags: Sequence[str] = ()
+    ) -> RunningEngine:
         """Start a server past the checks that would keep a wrong table from it."""
         argv = command.server_argv(
             model.path,
             model_flags=["-t", "1"],
             spec_types=types,
+            config_flags=flags,
             table_path=table,
             vocabulary=self._servers.factory.vocabulary,
         )
@@ -139,20 +136,17 @@ class Seam:
             return {"crash": "crashes", "refused": "refuses"}.get(error.outcome, error.outcome)
         return "loads"
 
-    def _graph(self, model: Model) -> tuple[str, ...] | None:
+    def _graph(self, model: Model) -> tuple[tuple[str, ...] | None, str | None]:
+        """Return the nodes, or why the build's program could not show them; neither where it has none."""
         program = self._servers.factory.choice.path
-        callback = program.parent / _EVAL_CALLBACK if program is not None else None
+        callback = program.parent / graph.EVAL_CALLBACK if program is not None else None
         if program is None or callback is None or not callback.is_file():
-            return None
-        done = subprocess.run(
-            [str(callback), "-m", str(model.path), "-p", "a", "-n", "1", "-t", "1"],
-            env=capabilities.asking_environment(program, self._cache),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-        return tuple(sorted(set(_NODE.findall((done.stdout + done.stderr).decode("utf-8", "replace")))))
+            return None, None
+        environment = capabilities.asking_environment(program, self._cache)
+        try:
+            return graph.nodes(callback, model.path, environment, timeout_s=_TIMEOUT_S), None
+        except EngineError as error:
+            return None, str(error)
 
     def _find_symbols(self, engine: RunningEngine) -> dict[str, bool]:
         """Look into every file of llama.cpp's code that the running server has mapped."""
@@ -165,27 +159,48 @@ class Seam:
 
 def _code(pid: int) -> list[Path]:
     """The libraries of a build by their usual names, and the embedded engine's one."""
-    maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    try:
+        maps = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError as error:
+        raise EngineError(
+            "the libraries of the server cannot be looked up",
+            outcome="crash",
+            checked=[f"/proc/{pid}/maps: {error.strerror}"],
+            fix="read the server's log, in the session's folder under .ngram/gates",
+        ) from error
     mapped = {Path(line.split(maxsplit=5)[5]) for line in maps if line.count("/") > 1}
     named = [path for path in mapped if re.search(r"llama|ggml|mtmd", path.name) and path.is_file()]
     return sorted({*named, *code_files.of_process(pid, Path(f"/proc/{pid}/exe").resolve())})
 
 
-def _timings(url: str) -> tuple[str, ...]:
-    """Return the keys of `timings` as they stand in the answer, after something was drafted."""
-    body = {"prompt": capabilities.PROBE_TEXT, "n_predict": capabilities.PROBE_TOKENS, "temperature": 0.0}
-    with httpx.Client(base_url=url, timeout=_TIMEOUT_S, trust_env=False) as http:
-        answer = http.post("/completion", json=body).json()
+def _timings(url: str, timeout_s: float) -> tuple[str, ...]:
+    """Return the keys of `timings` as they stand in the answer, after something was drafted.
+
+    Raises:
+        EngineError: there is no answer, or none that can be read.
+    """
+    body = {"prompt": PHRASES, "n_predict": capabilities.PROBE_TOKENS, "temperature": 0.0}
+    try:
+        with httpx.Client(base_url=url, timeout=timeout_s, trust_env=False) as http:
+            answer = http.post("/completion", json=body).raise_for_status().json()
+    except (httpx.HTTPError, ValueError) as error:
+        raise EngineError(
+            "the server does not answer a second request",
+            outcome="hang" if isinstance(error, httpx.TimeoutException) else "refused",
+            checked=[f"POST {url}/completion: {error!r}"],
+            fix="read the server's log, in the session's folder under .ngram/gates",
+        ) from error
     return tuple(sorted(answer.get("timings", {})))
 
 
 def _places(shard: Path) -> tuple[tuple[Place, ...], int]:
     header = read_header(shard)
-    others = {tensor.name: int(tensor.data_offset) for tensor in gguf.GGUFReader(shard).tensors}
+    try:
+        others = {tensor.name: int(tensor.data_offset) for tensor in gguf.GGUFReader(shard).tensors}
+    except ValueError:  # a type that gguf does not know
+        others = {}
     places = tuple(
-        Place(
-            tensor.name, header.data_start + tensor.offset, tensor.n_bytes or 0, others.get(tensor.name, -1)
-        )
+        Place(tensor.name, header.data_start + tensor.offset, tensor.n_bytes, others.get(tensor.name))
         for tensor in header.tensors
     )
     return places, header.size_bytes

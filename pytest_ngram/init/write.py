@@ -141,8 +141,8 @@ def _corpus(path: Path) -> OwnCorpus:
             )
     report = read_corpus(path, on_bad="count").report
     roles = ("assistant",) if "assistant" in report.per_role else ()
-    messages = report.per_role.get("assistant", report.messages)
-    return OwnCorpus(path, messages, roles, sum(skipped.count for skipped in report.skipped.values()))
+    messages = report.per_role.get("assistant", report.used)
+    return OwnCorpus(path, messages, roles, report.n_rejected)
 
 
 def _model(path: Path, template: str, corpus: OwnCorpus | None) -> OwnModel:

@@ -23,6 +23,7 @@ ACCEPTED = "llamacpp:spec_decode_num_accepted_tokens_total"
 VERIFY = "llamacpp:spec_decode_num_drafts_total"
 PER_POSITION = "llamacpp:spec_decode_num_accepted_tokens_per_pos_total"
 METRICS = (N_DECODE, DRAFTED, ACCEPTED, VERIFY)
+_CUT = ("eos", "word")  # what ends a text, and may stand inside a draft
 _POSITION = re.compile(re.escape(PER_POSITION) + r'\{position="(\d+)"\}')
 
 Problem = tuple[str, str]
@@ -96,21 +97,34 @@ def _delivered(answer: Answer) -> Iterator[Problem]:
 
 
 def _steps(answer: Answer, metrics: dict[str, float], trace: Trace) -> Iterator[Problem]:
+    """Steps by tokens are those by decodes, but for a last one whose own token came after the end.
+
+    Each step gives what it got accepted and one token of its own. Where the end token, or what completes a
+    stop word, is the last that a draft got accepted, the step's own token is not delivered: one step more.
+    What was accepted beyond that is more than one.
+    """
     steps = answer.predicted_n - 1 - answer.accepted
+    cut = int(answer.stop in _CUT and bool(trace.ends_whole))
     needed = trace.verify + trace.replays
-    if steps < needed:
+    if steps + cut < needed:
         yield (
             PAST_THE_END,
             f"{answer.accepted} accepted of {answer.predicted_n} delivered leave {steps} steps, but "
             f"{trace.verify} verify steps and {trace.replays} replays were seen",
         )
     counted = metrics[N_DECODE] - answer.prompt_decodes
-    if counted != steps:
+    if not steps <= counted <= steps + cut:
+        past = steps + cut < needed or _within_a_draft(answer, trace, counted - steps)
         yield (
-            PAST_THE_END if steps < needed else CONTRADICTION,
+            PAST_THE_END if past else CONTRADICTION,
             f"{steps} steps by tokens ({answer.predicted_n} - 1 - {answer.accepted}), {counted:g} by decodes "
             f"({metrics[N_DECODE]:g} - {answer.prompt_decodes} of the prompt)",
         )
+
+
+def _within_a_draft(answer: Answer, trace: Trace, surplus: float) -> bool:
+    """Whether the last draft can have been accepted so far past the end of a text that ended by itself."""
+    return answer.stop in _CUT and trace.widths is not None and 0 < surplus <= trace.widths[1]
 
 
 def _equal(what: str, timings: int | None, metrics: float, trace: int) -> Iterator[Problem]:
@@ -138,8 +152,12 @@ def _statistics(answer: Answer, trace: Trace) -> Iterator[Problem]:
     counts: Callable[[str], int] = lambda name: sum(  # noqa: E731 - one line, used twice
         getattr(each, name) for each in (answer.by_type or {}).values()
     )
-    accepted = counts("accepted")
-    if answer.by_type is not None and accepted - trace.replays != answer.accepted:
+    if answer.by_type is None:  # told by `_missing` where something was drafted
+        return
+    drafted, accepted = counts("drafted"), counts("accepted")
+    if drafted != answer.drafted:
+        yield CONTRADICTION, f"statistics count {drafted} drafted, timings {answer.drafted}"
+    if accepted - trace.replays != answer.accepted:
         yield (
             CONTRADICTION,
             f"statistics count {accepted} accepted, less {trace.replays} replays; timings {answer.accepted}",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -15,6 +15,7 @@ GATE = "golden"
 PROMPT_GATE = "prompt"
 NONE_STORED = "none stored"
 ANOTHER_FINGERPRINT = "another fingerprint"
+NOT_STORED = "not stored"
 
 
 class Fingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -66,12 +67,16 @@ class PromptFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """What a golden is compared with. `update` is the command that stores one."""
+    """What a golden is compared with. `update` is the command that stores one.
+
+    `strict`: it is a failure as well that all goldens of the model are of other engines' families.
+    """
 
     answer: Answer
     fingerprint: Fingerprint
     n_predict: int
     update: str
+    strict: bool = False
 
 
 def judge(asked: Asked, stored: Sequence[Golden], seen: Seen) -> Verdict:
@@ -94,8 +99,7 @@ def judge(asked: Asked, stored: Sequence[Golden], seen: Seen) -> Verdict:
 def chosen(asked: Asked, stored: Sequence[Golden]) -> tuple[int, ...] | None:
     """Return the ids of the golden that an answer is held against; None where there are none."""
     same_model = [golden for golden in stored if golden.fingerprint.model == asked.fingerprint.model]
-    same_model.sort(key=lambda golden: len(differing(golden.fingerprint, asked.fingerprint)))
-    for golden in same_model:
+    for golden in sorted(same_model, key=_distance(asked)):
         if asked.answer.prompt in golden.texts:
             return golden.texts[asked.answer.prompt].ids
     return None
@@ -132,6 +136,11 @@ def judge_prompt(stored: PromptFile | None, answer: Answer, model: str, update: 
     return failed(PROMPT_GATE, identity.PROMPT_CHANGED, [*lines, f"stored with {stored.made_with}"])
 
 
+def refused(gate: str, why: Sequence[str]) -> Verdict:
+    """Return the failure of a golden that was to be stored and is not, since something contradicts it."""
+    return failed(gate, NOT_STORED, [*why, "so nothing was written, and what was stored before stays"])
+
+
 def _own(asked: Asked, golden: Golden, seen: Seen) -> Verdict:
     if asked.answer.prompt not in golden.texts:
         return _none_stored(asked, ["goldens of this fingerprint have no such prompt"])
@@ -149,12 +158,29 @@ def _own(asked: Asked, golden: Golden, seen: Seen) -> Verdict:
 
 
 def _other(asked: Asked, others: Sequence[Golden], seen: Seen) -> Verdict:
-    nearest = min(others, key=lambda golden: len(differing(golden.fingerprint, asked.fingerprint)))
+    """A golden of the same family was this engine's own until something changed: it cannot retire itself.
+
+    One of another family is of an engine that was never to give the same ids, so nothing is wrong by that.
+    """
+    nearest = min(others, key=_distance(asked))
     lines = [f"the nearest golden is that of {nearest.made_with}:"]
     lines += differing(nearest.fingerprint, asked.fingerprint)
     lines += identity.describe(seen, ("stored", "here"))
     lines.append(f"to store one for this engine: {asked.update}")
+    own_family = nearest.fingerprint.family == asked.fingerprint.family
+    if own_family or asked.strict:
+        return failed(GATE, ANOTHER_FINGERPRINT, lines)
     return Verdict(GATE, "cannot compare", ANOTHER_FINGERPRINT, tuple(lines))
+
+
+def _distance(asked: Asked) -> Callable[[Golden], tuple[bool, int]]:
+    """Goldens of this engine's family are the nearest, then those of which fewer fields differ."""
+
+    def of(golden: Golden) -> tuple[bool, int]:
+        other_family = golden.fingerprint.family != asked.fingerprint.family
+        return other_family, len(differing(golden.fingerprint, asked.fingerprint))
+
+    return of
 
 
 def _none_stored(asked: Asked, lines: Sequence[str]) -> Verdict:

@@ -8,7 +8,7 @@ The rows are tried in this order; only the first difference is judged:
 | the ids of the prompt differ | prompt changed |
 | one text is a prefix of the other | truncated |
 | the config on a fresh server agrees, on the warmed one it does not | state leak |
-| the other token is the baseline's runner-up, its lead below the measured bound | numeric near-tie |
+| the other token is the baseline's runner-up, its lead 0 to below the measured bound | numeric near-tie |
 | anything else | logic fault |
 """
 
@@ -42,6 +42,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
         bound: leads below it were seen to be within the reach of a change of threads or batch; None where
             it was not measured.
         widths: smallest and largest verify batch of the config's request.
+        unknown: what of the above was asked and could not be told, and why.
     """
 
     expected: tuple[int, ...]
@@ -52,6 +53,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
     margin: Margin | None = None
     bound: float | None = None
     widths: tuple[int, int] | None = None
+    unknown: tuple[str, ...] = ()
 
 
 def first_difference(expected: Sequence[int], got: Sequence[int]) -> int | None:
@@ -112,8 +114,10 @@ def describe(seen: Seen, names: tuple[str, str]) -> tuple[str, ...]:
         lines.append(f"{name:<{longest}} goes on {_continuation(ids, index)}")
     if seen.margin is not None:
         margin = seen.margin
-        pair = f"{margin.token} over {margin.runner_up}"
-        lines.append(f"the baseline led with {pair} by {margin.lead:.6f} nats")
+        lead = f"{margin.token} by {margin.lead:.6f} nats over its runner-up {margin.runner_up}"
+        lines.append(f"the baseline led with {lead}")
+        if margin.lead < 0:
+            lines.append("a lead below 0 is no greedy choice, so it excuses nothing")
     if seen.bound is not None:
         lines.append(
             f"a change of threads or batch moves a lead by up to {seen.bound:.6f} nats on this model"
@@ -122,7 +126,7 @@ def describe(seen: Seen, names: tuple[str, str]) -> tuple[str, ...]:
         lines.append(f"verify batches were {seen.widths[0]} to {seen.widths[1]} tokens wide")
     if seen.fresh_agrees and _near_tie(seen, index):
         lines.append("the lead is small: other drafts after other prompts may have flipped a near-tie")
-    return tuple(lines)
+    return (*lines, *seen.unknown)
 
 
 def same_prompt(stored: Sequence[int] | None, *answers: Answer) -> bool:
@@ -136,7 +140,8 @@ def _near_tie(seen: Seen, index: int) -> bool:
     if margin is None or seen.bound is None or index >= min(len(seen.expected), len(seen.got)):
         return False
     pair = {margin.token, margin.runner_up}
-    return pair == {seen.expected[index], seen.got[index]} and margin.lead < seen.bound
+    # a lead below 0 is no near-tie: the baseline chose a token that was not the likeliest
+    return pair == {seen.expected[index], seen.got[index]} and 0 <= margin.lead < seen.bound
 
 
 def _continuation(ids: Sequence[int], index: int) -> str:

@@ -12,11 +12,14 @@ def largest_shift(base: Sequence[Margin], changed: Sequence[Margin]) -> float:
 
     A lead that changes sign counts whole. Three tokens, the same first two: leads 2.0, 0.5 and 0.1 for token
     7 over 8 became 2.0, 0.4 and, with 8 over 7, 0.2: shifts 0, 0.1 and 0.3, so 0.3. What comes after a flip
-    is another text, and is left out; so is a place where another pair leads.
+    is another text, and is left out; so is a place where another pair leads, or where a lead is below 0: that
+    token was not chosen for its probability.
     """
     largest = 0.0
     for before, after in zip(base, changed, strict=False):
-        if (before.token, before.runner_up) == (after.token, after.runner_up):
+        if before.lead < 0 or after.lead < 0:
+            pass
+        elif (before.token, before.runner_up) == (after.token, after.runner_up):
             largest = max(largest, abs(before.lead - after.lead))
         elif (before.token, before.runner_up) == (after.runner_up, after.token):
             largest = max(largest, before.lead + after.lead)

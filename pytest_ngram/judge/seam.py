@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -13,6 +13,8 @@ GATE = "seam"
 MISSING = "missing"
 CHANGED = "changed"
 NOT_OFFERED = "not offered"
+NOT_SEEN = "not seen"
+UNKNOWN = "unknown size"
 SCHEMA = 1
 
 TIMINGS = ("cache_n", "prompt_n", "prompt_ms", "predicted_n", "predicted_ms")
@@ -36,7 +38,8 @@ _EXPERTS = re.compile(r"blk\.(\d+)\.ffn_(gate|up|down|gate_up)_exps\.weight")
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """What one build has. Lists are sorted; `lines` are the log lines that are read, by name.
 
-    `graph` is the node names that `llama-eval-callback` prints, None where the build lacks the program.
+    `graph` is the node names that `llama-eval-callback` prints, None where the build lacks the program, or
+    where that could not show them: then `graph_problem` says why.
     `symbols` are those of `gates: symbols:`, and whether a library of the build defines each.
     """
 
@@ -51,6 +54,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     tables: dict[str, str]
     graph: tuple[str, ...] | None
     symbols: dict[str, bool]
+    graph_problem: str | None = None
 
 
 class Tensors(msgspec.Struct, frozen=True):
@@ -64,12 +68,15 @@ class Tensors(msgspec.Struct, frozen=True):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where one tensor lies in a file: first byte and size, as two readers tell it."""
+    """Where one tensor lies in a file: first byte and size, as two readers tell it.
+
+    `n_bytes` is None for a type whose size is not known, `other_offset` where the other reader cannot tell.
+    """
 
     name: str
     offset: int
-    n_bytes: int
-    other_offset: int
+    n_bytes: int | None
+    other_offset: int | None
 
 
 def names(what: str, wanted: Iterable[str], found: Iterable[str]) -> Verdict:
@@ -93,12 +100,20 @@ def flags(what: str, offered: Sequence[str], argvs: Mapping[str, Sequence[str]])
     return failed(GATE, MISSING, problems) if problems else passed(GATE, f"{what}: all flags are taken")
 
 
-def held(what: str, observed: Mapping[str, bool]) -> Verdict:
-    """Return whether everything that one request can show was seen."""
-    lacking = [name for name, there in observed.items() if not there]
-    if lacking or not observed:
-        return failed(GATE, MISSING, [f"{what}: {name} was not seen" for name in lacking or ["anything"]])
-    return passed(GATE, f"{what}: {', '.join(sorted(observed))}")
+def held(what: str, wanted: Iterable[str], observed: Mapping[str, bool]) -> Verdict:
+    """Return whether a drafted request showed everything that is read.
+
+    Args:
+        what: what the names are about.
+        wanted: all that it has to show.
+        observed: what it showed; a name that is not there could not be looked for, which is no pass.
+    """
+    wanted = list(wanted)
+    lines = [f"{what}: {name} was not seen" for name in wanted if observed.get(name) is False]
+    lines += [f"{what}: {name} could not be looked for" for name in wanted if name not in observed]
+    if lines or not wanted:
+        return failed(GATE, MISSING, lines or [f"{what}: nothing is wanted"])
+    return passed(GATE, f"{what}: all {len(wanted)} were seen")
 
 
 def symbols(found: Mapping[str, bool]) -> Verdict:
@@ -146,31 +161,50 @@ def tensors(model: Tensors) -> Verdict:
     return passed(GATE, f"{model.arch}: {experts}, {model.nextn} MTP layers")
 
 
-def places(tensors: Sequence[Place], size_bytes: int) -> Verdict:
-    """Return whether tensors lie in the file without gaps in truth: two readers agree, none overlaps."""
+def places(tensors: Sequence[Place], size_bytes: int, *, strict: bool = False) -> Verdict:
+    """Return whether tensors lie in the file without gaps in truth: two readers agree, none overlaps.
+
+    Args:
+        tensors: of one file.
+        size_bytes: of the file.
+        strict: whether not to know a size or place is a failure.
+    """
     problems, end, before = [], 0, ""
     for place in sorted(tensors, key=lambda place: place.offset):
-        if place.offset != place.other_offset:
+        if place.other_offset not in (None, place.offset):
             problems.append(
                 f"{place.name} lies at byte {place.offset}, by another reader {place.other_offset}"
             )
         if place.offset < end:
             problems.append(f"{place.name} begins inside {before}")
-        end, before = place.offset + place.n_bytes, place.name
+        end, before = place.offset + (place.n_bytes or 0), place.name
     if end > size_bytes:
         problems.append(f"{before} ends at byte {end}, the file has {size_bytes}")
     if problems or not tensors:
         return failed(GATE, CHANGED, problems or ["the file has no tensor"])
+    if unknown := tuple(_unknown(tensors)):
+        return failed(GATE, UNKNOWN, unknown) if strict else Verdict(GATE, "not checked", UNKNOWN, unknown)
     return passed(GATE, f"{len(tensors)} tensors, the last ends at byte {end} of {size_bytes}")
 
 
-def graph(nodes: Sequence[str] | None, *, strict: bool) -> Verdict:
+def _unknown(tensors: Sequence[Place]) -> Iterator[str]:
+    for place in tensors:
+        if place.n_bytes is None:
+            yield f"{place.name}: the size of its type is not known"
+        if place.other_offset is None:
+            yield f"{place.name}: the other reader cannot tell where it lies"
+
+
+def graph(nodes: Sequence[str] | None, *, strict: bool, problem: str | None = None) -> Verdict:
     """Return whether the graph of an expert model has the nodes that others attach to.
 
     Args:
         nodes: what `llama-eval-callback` printed; None where the build lacks the program.
         strict: whether not to be able to look is a failure.
+        problem: why a program that is there could not show them.
     """
+    if problem is not None:
+        return failed(GATE, NOT_SEEN, problem.splitlines())
     if nodes is None:
         lines = ("the build has no llama-eval-callback to look with",)
         return (
@@ -183,6 +217,8 @@ def graph(nodes: Sequence[str] | None, *, strict: bool) -> Verdict:
 def diff(old: Report, new: Report) -> list[str]:
     """Return what a new build has, lacks or does otherwise, one line each; empty where nothing changed."""
     lines = [] if old.build == new.build else [f"build: {old.build} -> {new.build}"]
+    if old.graph_problem != new.graph_problem:
+        lines.append(f"graph: not seen: {old.graph_problem or 'no'} -> {new.graph_problem or 'no'}")
     for name in ("flags", "spec_types", "metrics", "timings", "graph"):
         before, after = getattr(old, name), getattr(new, name)
         if before is None or after is None:

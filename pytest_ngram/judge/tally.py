@@ -12,6 +12,7 @@ SPEED = "compare two saved runs: pytest bench --benchmark-compare=NUMBER --bench
 _SHOWN = 3
 _BREAK = "\n"
 _MAY_BE_UNCHECKED = frozenset({"seam"})
+_JUDGED = frozenset({"passed", "failed", "known issue"})
 # no hand-built model, one prompt only, `issues: []`
 _MAY_HAVE_NO_CASES = frozenset({"rule", "later", "issue"})
 
@@ -69,20 +70,45 @@ def no_cases(gate: str, over: str) -> Verdict:
 def vacuous(verdicts: Sequence[Verdict]) -> list[str]:
     """Return why a run proves nothing: each kind of gate that ran and judged nothing.
 
-    A run that stores goldens was not asked to judge them.
+    A run that stores goldens was not asked to judge them. What the seam cannot look at, and a matrix without
+    known issues, are no failure beside other gates; a run of nothing else has judged nothing.
     """
+    asked = [verdict for verdict in verdicts if verdict.kind != STORED]
     found = []
     for gate in GATES:
-        own = [verdict for verdict in verdicts if verdict.gate == gate and verdict.kind != STORED]
+        own = [verdict for verdict in asked if verdict.gate == gate]
         if any(verdict.kind == NO_CASES for verdict in own):
             found.append(f"the gate {gate} has a test without cases")
             continue
         if gate == "known issues" and {verdict.kind for verdict in own} == {NONE_NEEDED}:
             continue  # `issues: []` says that there are none
         statuses = {verdict.status for verdict in own}
-        if statuses and not statuses & {"passed", "failed", "known issue"} and gate not in _MAY_BE_UNCHECKED:
+        if statuses and not statuses & _JUDGED and gate not in _MAY_BE_UNCHECKED:
             found.append(f"the gate {gate} judged nothing: {' and '.join(sorted(statuses))} in every case")
+    if asked and not found and not any(verdict.status in _JUDGED for verdict in asked):
+        counted = Counter(f"{verdict.status}, {verdict.kind}" for verdict in asked)
+        said = "; ".join(f"{count} {what}" for what, count in sorted(counted.items()))
+        found.append(f"no gate was judged at all: {said}")
     return found
+
+
+def not_compared(verdicts: Sequence[tuple[str, Verdict]]) -> list[str]:
+    """Return a line for each gate and model of which not one case could be compared.
+
+    Other models may carry the gate, so that the run is green: that must not hide it.
+
+    Args:
+        verdicts: what each case is called, `model/config/prompt`, and its verdict.
+    """
+    groups: dict[tuple[str, str], list[Verdict]] = {}
+    for name, verdict in verdicts:
+        if "/" in name:
+            groups.setdefault((verdict.gate, name.partition("/")[0]), []).append(verdict)
+    return [
+        f"{gate} of {model}: {_kinds(own)}, and no case that was compared"
+        for (gate, model), own in groups.items()
+        if all(verdict.status == "cannot compare" for verdict in own)
+    ]
 
 
 def _counts(verdicts: Sequence[Verdict]) -> str:

@@ -28,7 +28,8 @@ GATES = (
 class Trace(msgspec.Struct, frozen=True):
     """The server's own lines about each verify step of one request, replays set apart. Counts of tokens.
 
-    `widths` are the tokens of the verify batches (draft + 1), smallest and largest; None without a draft.
+    `widths` are the tokens of the verify batches (draft + 1), smallest and largest; `ends_whole` is whether
+    the last of these drafts was accepted as a whole. Both are None without a draft.
     """
 
     verify: int
@@ -37,6 +38,7 @@ class Trace(msgspec.Struct, frozen=True):
     accepted: int
     per_position: tuple[int, ...]
     widths: tuple[int, int] | None = None
+    ends_whole: bool | None = None
 
 
 class TypeCounts(msgspec.Struct, frozen=True):
@@ -61,6 +63,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
         trace: of the log; None where its closing line never came.
         by_type: growth of the `statistics` lines; None where there is no log of the request.
         prompt_decodes: decodes that a prompt of this length takes.
+        id_slot: the slot that worked on it, as the answer says; None where it does not.
     """
 
     prompt: str
@@ -77,6 +80,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     trace: Trace | None
     by_type: dict[str, TypeCounts] | None
     prompt_decodes: int
+    id_slot: int | None = None
 
     @property
     def drafted(self) -> int:
@@ -87,6 +91,16 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     def accepted(self) -> int:
         """Of these, accepted."""
         return self.draft_n_accepted or 0
+
+
+class Together(msgspec.Struct, frozen=True):
+    """Two answers that slots of one server worked on at once, and how often it decoded for both.
+
+    `decodes` is the growth of `/metrics` `n_decode_total`; None where the server has no such count.
+    """
+
+    answers: tuple[Answer, Answer]
+    decodes: float | None
 
 
 class Margin(msgspec.Struct, frozen=True):

@@ -8,6 +8,8 @@ from pytest_ngram.judge.types import Answer, Verdict, failed, passed
 
 GATE = "vacuity"
 VACUOUS = "vacuous"
+# a kind of its own: a type that keeps something of earlier requests may draft nothing for a second one
+VACUOUS_FROM_CACHE = "vacuous from the prompt cache"
 ABSTAINS = "abstains"
 NEVER_REJECTED = "never rejected"
 
@@ -37,6 +39,26 @@ def judge(answers: Sequence[Answer], *, abstains: str | None, never_rejected: st
     return _rejections(seen, drafted > accepted, never_rejected)
 
 
+def exercised(answers: Sequence[Answer], *, what: str, abstains: str | None, wrong: bool) -> Verdict:
+    """Return whether a part of a config's answers exercised drafts by itself, pooled over its prompts.
+
+    Args:
+        answers: the part.
+        what: which part that is.
+        abstains: why the config is expected never to draft; then nothing is asked of a part of its answers.
+        wrong: whether some drafts of this part must be rejected; else those of the whole config suffice.
+    """
+    drafted, accepted = sum(a.drafted for a in answers), sum(a.accepted for a in answers)
+    seen = f"{what}: {drafted} tokens drafted, {accepted} accepted in {len(answers)} answers"
+    if abstains is not None:
+        return passed(GATE, f"it abstains: {abstains}", seen)
+    if not drafted or not accepted:
+        return failed(GATE, VACUOUS, [seen, f"nothing was {'accepted' if drafted else 'drafted'} there"])
+    if wrong and drafted == accepted:
+        return failed(GATE, VACUOUS, [seen, "nothing was rejected there"])
+    return passed(GATE, seen)
+
+
 def _rejections(seen: str, any_rejected: bool, never_rejected: str | None) -> Verdict:
     if never_rejected is not None:
         if any_rejected:
@@ -53,10 +75,8 @@ def _rejections(seen: str, any_rejected: bool, never_rejected: str | None) -> Ve
     return passed(GATE, seen)
 
 
-def hold(identity: Verdict, vacuity: Verdict) -> Verdict:
-    """Turn an identity pass of a config whose drafts prove nothing into a failure."""
+def hold(identity: Verdict, vacuity: Verdict, *, kind: str = VACUOUS) -> Verdict:
+    """Turn an identity pass of a config whose drafts prove nothing into a failure of the class `kind`."""
     if identity.status == "passed" and vacuity.status == "failed":
-        return failed(
-            identity.gate, VACUOUS, ["the texts agree, but the pass proves nothing:", *vacuity.lines]
-        )
+        return failed(identity.gate, kind, ["the texts agree, but the pass proves nothing:", *vacuity.lines])
     return identity

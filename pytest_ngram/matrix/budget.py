@@ -70,9 +70,11 @@ class Grid:
         self._prompts: dict[str, list[str]] = {}
         for model, part in _by_model(cells).items():
             self._blocks[model] = sorted({planned.start.block for planned in part})
+            # prompts out of a corpus are no part of the grid: they stay with whatever is kept
+            real = [each for each in part if not each.is_echo] or part
             turns = _in_turn(
-                {each.prompt: (each.prompt_set, self._kind(each.prompt)) for each in part},
-                {prompt: sizes.get((model, prompt), ()) for prompt in {each.prompt for each in part}},
+                {each.prompt: (each.prompt_set, self._kind(each.prompt)) for each in real},
+                {prompt: sizes.get((model, prompt), ()) for prompt in {each.prompt for each in real}},
             )
             chosen = [prompt for prompt in before.get(model, ()) if prompt in turns]
             self._prompts[model] = [*chosen, *(prompt for prompt in turns if prompt not in chosen)]
@@ -87,7 +89,7 @@ class Grid:
             planned
             for planned in self.cells
             if planned.start.block in kept_blocks[planned.start.model]
-            and planned.prompt in kept_prompts[planned.start.model]
+            and (planned.is_echo or planned.prompt in kept_prompts[planned.start.model])
         )
 
     def cut(self, blocks: int, prompts: int, cost: Cost) -> Cut:

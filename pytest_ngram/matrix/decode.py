@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from pytest_ngram.matrix.echo import check_echo, check_name_is_free
 from pytest_ngram.matrix.gates import check_gates
 from pytest_ngram.matrix.names import check_id, check_no_config_word, config_words
 from pytest_ngram.matrix.spec import (
@@ -73,6 +74,7 @@ def decode_matrix(text: str, file: str) -> MatrixSpec:
     _check_tables(file, matrix)
     _check_profiles(file, matrix)
     check_gates(file, matrix)
+    check_name_is_free(file, matrix)
     for name, source in matrix.prompt_sets.items():
         _one_of(file, f"prompt_sets.{name}", source, ("path", "package"))
     return matrix
@@ -222,9 +224,13 @@ def _check_tables(file: str, matrix: MatrixSpec) -> None:
                 checked=["beside `file`, no other key has an effect"],
                 fix="leave the other keys out, or name a `corpus` instead",
             )
-        for key, source in (("corpus", table.corpus), ("file", table.file)):
-            if source is not None:
-                _one_of(file, f"{path}.{key}", source, ("path", "package"))
+        if table.max_mb is None and table.seed != TableSpec().seed:
+            fail(file, f"{path}.seed", "draws no sample", fix="add `max_mb`, or leave the seed out")
+        for i, source in enumerate(table.corpora):
+            place = "corpus" if isinstance(table.corpus, FileSpec) else f"corpus[{i}]"
+            _one_of(file, f"{path}.{place}", source, ("path", "package"))
+        if table.file is not None:
+            _one_of(file, f"{path}.file", table.file, ("path", "package"))
 
 
 def _check_profiles(file: str, matrix: MatrixSpec) -> None:
@@ -246,6 +252,7 @@ def _check_profiles(file: str, matrix: MatrixSpec) -> None:
             fail(
                 file, f"{path}.configs", f"has no {BASELINE!r}", fix="add it: every change is told against it"
             )
+        check_echo(file, name, matrix)
         for prompt_set in profile.prompts:
             if prompt_set not in matrix.prompt_sets:
                 unknown(file, f"{path}.prompts.{prompt_set}", "prompt set", prompt_set, matrix.prompt_sets)

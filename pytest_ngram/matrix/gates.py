@@ -43,6 +43,12 @@ class GateCase(msgspec.Struct, frozen=True):
         return f"{self.model}/{self.config}"
 
 
+def prompt_of(case: GateCase) -> str:
+    """Return the prompt of a case of a gate that is asked for each prompt."""
+    assert case.prompt is not None  # noqa: S101 - such gates are asked for prompts
+    return case.prompt
+
+
 def models_of(matrix: MatrixSpec, chosen: Sequence[str]) -> list[str]:
     """Return the models that the gates ask, in the order of the matrix."""
     named = matrix.gates.models
@@ -103,6 +109,7 @@ def check_gates(file: str, matrix: MatrixSpec) -> None:
         _known(file, f"gates.configs[{i}]", "config", asked, matrix.configs)
     for prompt_set in gates.prompts:
         _known(file, f"gates.prompts.{prompt_set}", "prompt set", prompt_set, matrix.prompt_sets)
+    _check_asked(file, matrix)
     pairs = [f"{model}/{config}" for model in matrix.models for config in matrix.configs_of(model)]
     for pair, reason in gates.never_rejected.items():
         _known(file, f"gates.never_rejected.{pair}", "model and config", pair, pairs)
@@ -116,6 +123,21 @@ def check_gates(file: str, matrix: MatrixSpec) -> None:
                 "'self' needs a type whose drafts --spec-draft-n-max shortens",
                 checked=[f"types: {', '.join(config.types) or '(none)'}"],
                 fix="write strict or near-tie",
+            )
+
+
+def _check_asked(file: str, matrix: MatrixSpec) -> None:
+    """Fail for a config that no model of the gates has: it would be asked of none, in silence."""
+    models = models_of(matrix, tuple(matrix.models))
+    had = {config for model in models for config in matrix.configs_of(model)}
+    for i, asked in enumerate(matrix.gates.configs or ()):
+        if models and asked not in had:
+            fail(
+                file,
+                f"gates.configs[{i}]",
+                f"{asked!r} is a config of no model that the gates ask",
+                checked=[f"models: {', '.join(models)}"],
+                fix="add it to `configs:` of one of these models, or remove it here",
             )
 
 

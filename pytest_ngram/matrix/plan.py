@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 
 import msgspec
 
 from pytest_ngram.matrix.spec import BASELINE, MatrixSpec
-from pytest_ngram.record import Cell, Pass
+from pytest_ngram.record import ECHO, Cell, Pass
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -41,6 +42,11 @@ class PlannedCell(msgspec.Struct, frozen=True):
     prompt_set: str
     n_predict: int
     rounds: int
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether its prompt was taken out of a table's corpus."""
+        return self.prompt_set == ECHO
 
     @property
     def id(self) -> str:
@@ -92,18 +98,26 @@ def block_order(
     return [(BASELINE, "first"), *middle, (BASELINE, "last")]
 
 
-def plan(matrix: MatrixSpec, profile: str, prompts: Mapping[str, Sequence[str]]) -> list[PlannedCell]:
+def plan(
+    matrix: MatrixSpec,
+    profile: str,
+    prompts: Mapping[str, Sequence[str]],
+    echo: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> list[PlannedCell]:
     """Return every cell of a profile in the order in which it runs.
 
     Args:
         matrix: the decoded matrix.
         profile: a key of `matrix.profiles`.
         prompts: prompt ids by prompt set, in the order of the set.
+        echo: ids of the prompts out of a table's corpus, by table. They run on the configs with that table
+            and on the baseline, and last, so that no type that remembers has seen them before the others.
     """
     cells: list[PlannedCell] = []
     for model in matrix.models_of(profile):
         for start in _starts(matrix, profile, model):
             cells += _cells(matrix, profile, start, prompts)
+            cells += _echo_cells(matrix, profile, start, echo)
     return cells
 
 
@@ -159,10 +173,23 @@ def _cells(
     limits = matrix.profiles[profile]
     for prompt_set in matrix.prompt_sets_of(start.model):
         for prompt in prompts[prompt_set][: limits.prompts.get(prompt_set)]:
-            yield PlannedCell(
-                start=start,
-                prompt=prompt,
-                prompt_set=prompt_set,
-                n_predict=matrix.models[start.model].n_predict or limits.n_predict,
-                rounds=matrix.configs[start.config].rounds,
-            )
+            yield _cell(matrix, profile, start, prompt, prompt_set)
+
+
+def _echo_cells(
+    matrix: MatrixSpec, profile: str, start: Start, echo: Mapping[str, Sequence[str]]
+) -> Iterator[PlannedCell]:
+    for table in matrix.echo_tables(start.model, profile):
+        if start.config == BASELINE or matrix.configs[start.config].table == table:
+            for prompt in echo[table]:
+                yield _cell(matrix, profile, start, prompt, ECHO)
+
+
+def _cell(matrix: MatrixSpec, profile: str, start: Start, prompt: str, prompt_set: str) -> PlannedCell:
+    return PlannedCell(
+        start=start,
+        prompt=prompt,
+        prompt_set=prompt_set,
+        n_predict=matrix.models[start.model].n_predict or matrix.profiles[profile].n_predict,
+        rounds=matrix.configs[start.config].rounds,
+    )

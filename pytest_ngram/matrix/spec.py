@@ -105,14 +105,26 @@ class ConfigSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return bool(DRAFT_MODEL_TYPES.intersection(self.types))
 
 
+class LeakageSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How much of a prompt may be in the corpus of a table: a longer run or a larger share is a leak.
+
+    A run is of tokens in one message, the share is of the prompt's 8-grams.
+    """
+
+    max_run_tokens: Positive = 31
+    max_share: ZeroToOne = 0.1
+
+
 class TableSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A static table: built from `corpus`, pruned to `top_k` continuations a key, or a ready `file`.
 
-    The keys after `file` say how a table is built, so they go with `corpus` only. `min_total` and
-    `min_top_share` choose 2-grams, `min_count` and `min_share` their continuations.
+    The keys after `file` say how a table is built, so they go with `corpus` only, which is one file or a
+    list. `roles` and `min_chars` choose messages, of which `max_mb` (10⁶ bytes of text) are drawn by `seed`.
+    `min_total` and `min_top_share` choose 2-grams, `min_count` and `min_share` their continuations. `leakage`
+    bounds what of a prompt may be in the corpus.
     """
 
-    corpus: FileSpec | None = None
+    corpus: FileSpec | tuple[FileSpec, ...] | None = None
     file: FileSpec | None = None
     top_k: Positive = 4
     min_count: Positive = 2
@@ -120,14 +132,26 @@ class TableSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     min_total: Positive = 1
     min_top_share: ZeroToOne = 0.0
     roles: tuple[str, ...] | None = None
+    min_chars: Positive = 1
+    max_mb: Annotated[float, msgspec.Meta(gt=0.0, le=1e6)] | None = None
+    seed: int = 1
     on_bad_line: Literal["error", "count"] = "error"
+    leakage: LeakageSpec = LeakageSpec()
+
+    @property
+    def corpora(self) -> tuple[FileSpec, ...]:
+        """The files that it is built from; empty where it is ready."""
+        if self.corpus is None:
+            return ()
+        return (self.corpus,) if isinstance(self.corpus, FileSpec) else self.corpus
 
 
 class ProfileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How much is measured.
 
     `models` and `configs` choose out of those of the matrix, all where they are left out. `prompts` limits a
-    set to its first n; a set that is not named is taken whole.
+    set to its first n; a set that is not named is taken whole. `echo` takes so many prompts out of the corpus
+    of a table, to show what leakage would have bought; they are in no row of the results.
     """
 
     blocks: Positive
@@ -136,6 +160,7 @@ class ProfileSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     models: tuple[str, ...] | None = None
     configs: tuple[str, ...] | None = None
     prompts: dict[str, Positive] = {}
+    echo: dict[str, Positive] = {}
 
 
 class GatesSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -195,6 +220,17 @@ class MatrixSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """The types of a config that are expected never to draft on a model, and why."""
         told = self.models[model].abstains.get(config, {})
         return dict.fromkeys(self.configs[config].types, told) if isinstance(told, str) else told
+
+    @property
+    def leakage_bounds(self) -> dict[str, LeakageSpec]:
+        """The bounds of each config's table, by config; those without a table have none."""
+        configs = ((name, config.table) for name, config in self.configs.items())
+        return {name: self.tables[table].leakage for name, table in configs if table is not None}
+
+    def echo_tables(self, model: str, profile: str) -> tuple[str, ...]:
+        """The tables out of whose corpus a model gets echo prompts, in the order of the matrix."""
+        used = {self.configs[name].table for name in self.configs_of(model, profile)}
+        return tuple(name for name in self.tables if name in used and name in self.profiles[profile].echo)
 
     def prompt_sets_of(self, model: str) -> tuple[str, ...]:
         """The prompt sets that run on a model, in the order written."""

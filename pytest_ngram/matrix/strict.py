@@ -72,10 +72,23 @@ def _check_keys(file: str, path: str, data: dict[str, Any], kind: type[msgspec.S
             and value not in get_args(fields[key])
         ):
             unknown(file, here, "value", value, get_args(fields[key]))
-        for inner in (fields[key], *get_args(fields[key])):
-            if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
-                _check_inner(file, here, value, inner, many=get_origin(fields[key]) is tuple)
+        inner = _structs_in(fields[key])
+        many = isinstance(value, list) if len(inner) > 1 else True in inner
+        if many in inner:
+            _check_inner(file, here, value, inner[many], many=many)
     return list(fields)
+
+
+def _structs_in(kind: Any) -> dict[bool, type[msgspec.Struct]]:
+    """The struct that a field holds: by False one alone, by True a list of them; a field may take either."""
+    options = (kind, *get_args(kind)) if get_origin(kind) is not tuple else (kind,)
+    found: dict[bool, type[msgspec.Struct]] = {}
+    for option in options:
+        many = get_origin(option) is tuple
+        for inner in get_args(option) if many else (option,):
+            if isinstance(inner, type) and issubclass(inner, msgspec.Struct):
+                found[many] = inner
+    return found
 
 
 def _check_inner(file: str, path: str, value: object, kind: type[msgspec.Struct], *, many: bool) -> None:

@@ -155,8 +155,13 @@ def outcome_of(error: BaseException | None) -> Outcome:
     return Outcome(status=status, reason=reason, log_tail=tail)
 
 
-def failed_record(planned: PlannedCell, error: BaseException, model: record.Model | None) -> Record:
-    """Return the record of a cell that never got a server."""
+def failed_record(
+    planned: PlannedCell,
+    error: BaseException,
+    model: record.Model | None,
+    table: record.Table | None = None,
+) -> Record:
+    """Return the record of a cell that sent no request; with its table, where that is why."""
     return Record(
         cell=planned.cell,
         model=model,
@@ -165,7 +170,7 @@ def failed_record(planned: PlannedCell, error: BaseException, model: record.Mode
         rounds=(),
         memory=None,
         host=None,
-        table=None,
+        table=table,
         outcome=outcome_of(error),
     )
 

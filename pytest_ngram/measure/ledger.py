@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from msgspec import structs
+
 from pytest_ngram.errors import OptionError, RecordError
 from pytest_ngram.judge import inert
 from pytest_ngram.matrix.plan import PlannedCell
@@ -14,6 +16,7 @@ from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.measure.journal import Budget, Header, Journal, Saved, read
 from pytest_ngram.measure.same_engine import differences
 from pytest_ngram.record import (
+    ECHO,
     Cell,
     Engine,
     Model,
@@ -99,10 +102,11 @@ class Ledger:
     def check_table(self, model: str, config: str, table: Table | None) -> None:
         """Raise `RecordError` if restored cells of this config were measured with another table."""
         for record in self.restored.values():
-            if (record.cell.model, record.cell.config) == (model, config) and record.table != table:
+            then = structs.replace(record.table, leakage=None) if record.table is not None else None
+            if (record.cell.model, record.cell.config) == (model, config) and then != table:
                 raise RecordError(
                     f"the journal's cells of {config!r} were measured with another table",
-                    checked=[f"then {record.table}", f"now {table}"],
+                    checked=[f"then {then}", f"now {table}"],
                     fix="the corpus or its table changed: start a new run, without --ngram-resume",
                 )
 
@@ -280,8 +284,9 @@ def open_ledger(
     return Ledger(resume, header, saved)
 
 
-def _group(cell: Cell) -> tuple[str, str, float]:
-    return cell.model, cell.config, cell.temperature
+def _group(cell: Cell) -> tuple[str, str, float, bool]:
+    """What is judged together; a type that drafts on a corpus' own prompts alone did not take part."""
+    return cell.model, cell.config, cell.temperature, cell.prompt_set == ECHO
 
 
 def _of_one_server(cells: Sequence[Cell], done: dict[Cell, Record]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
@@ -22,14 +22,18 @@ from pytest_ngram.measure import host
 from pytest_ngram.measure.events import SILENT, Listener, Loading, WarmingUp, waiting
 from pytest_ngram.measure.models import Model, Models
 from pytest_ngram.measure.server import Kind, Server, Warn
-from pytest_ngram.models.gguf_file import ModelFacts, token_lists_differ_at
+from pytest_ngram.models.gguf_file import ModelFacts
 from pytest_ngram.models.memory import anonymous_need_bytes
+from pytest_ngram.models.vocabulary import token_lists_differ_at
 from pytest_ngram.record import ServerStart, WarmUp, pack_tokens
+from pytest_ngram.table.price import Need
 
 WARMUP_TOKENS = 16
 # how long an answer other than a completion may take
 _PATIENCE_S = 30.0
 OnStart = Callable[[ServerStart], None]
+# a table and the number of slots → what it needs of memory; None where it is no table
+TableNeedOf = Callable[[Path, int], Need | None]
 
 
 class Servers:
@@ -43,6 +47,7 @@ class Servers:
         force: start although the memory that is surely needed exceeds what is free.
         load_deadline_s: how long a server may take until it is ready.
         first_serial: number of the first start; above 1 where a run is resumed.
+        table_need: predicts what a table needs of memory.
         on_start: called with each start that succeeded, warm-up included.
         warn: called with what the user should know.
         listener: hears of loads and warm-ups.
@@ -58,6 +63,7 @@ class Servers:
         force: bool = False,
         load_deadline_s: float = 600.0,
         first_serial: int = 1,
+        table_need: TableNeedOf = lambda path, slots: None,
         on_start: OnStart = lambda start: None,
         warn: Warn = lambda text: None,
         listener: Listener = SILENT,
@@ -68,6 +74,7 @@ class Servers:
         self._logs = logs
         self._force = force
         self._load_deadline_s = load_deadline_s
+        self._table_need = table_need
         self._on_start = on_start
         self._warn = warn
         self._listener = listener
@@ -147,13 +154,18 @@ class Servers:
         memory = None
         if self._factory.choice.kind != "url":  # that server has its memory already, on whatever host
             memory = preflight.check_memory(
-                model_bytes=sum(facts.size_bytes for facts in both),
+                model_bytes=paged_bytes(both, parsed),
                 anonymous_need_bytes=need_bytes,
                 available_bytes=host.available_bytes(),
+                table=self._need_of_table(parsed),
                 force=self._force,
             )
         for warning in (*warnings, *filter(None, [memory])):
             self._warn_once(f"{model.facts.path.name}: {warning}")
+
+    def _need_of_table(self, parsed: flags.Parsed) -> Need | None:
+        table = parsed.get("lookup-cache-static", "")
+        return self._table_need(Path(table), parsed.get("parallel", 1)) if table else None
 
     def _launch(
         self, start: Start, argv: tuple[str, ...], model: Model, *, to_tokenize: bool = False
@@ -243,9 +255,19 @@ def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed, *, draft: boo
         n_ctx=parsed.get("ctx-size", 0) or facts.n_ctx_train,
         type_k=parsed.get(type_k, "f16"),
         type_v=parsed.get(type_v, "f16"),
-        mmap=parsed.get("load-mode", "auto") in ("auto", "mmap", "mmap+mlock"),
+        mmap=_is_mapped(parsed),
         mtp="draft-mtp" in parsed.spec_types and not draft,
     )
+
+
+def _is_mapped(parsed: flags.Parsed) -> bool:
+    return parsed.get("load-mode", "auto") in ("auto", "mmap", "mmap+mlock")
+
+
+def paged_bytes(models: Iterable[ModelFacts], parsed: flags.Parsed) -> int:
+    """What of the model files the kernel may page; nothing where they are read, or a GPU has a part."""
+    mapped = _is_mapped(parsed) and parsed.values.get("n-gpu-layers", 0) == 0
+    return sum(facts.size_bytes for facts in models) if mapped else 0
 
 
 def prompt_decodes(facts: ModelFacts, parsed: flags.Parsed) -> Callable[[int], int]:

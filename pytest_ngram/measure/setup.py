@@ -19,9 +19,10 @@ from pytest_ngram.matrix.plan import PlannedCell, Start, plan
 from pytest_ngram.matrix.prompts import PromptSet
 from pytest_ngram.matrix.spec import BASELINE, FileSpec, MatrixSpec, ModelSpec, SourceSpec, TableSpec
 from pytest_ngram.measure import equal, sources
+from pytest_ngram.measure.echo import read_echo
 from pytest_ngram.measure.models import handbuilt_spec
 from pytest_ngram.measure.servers import compose_argv
-from pytest_ngram.record import Cell
+from pytest_ngram.record import ECHO, Cell
 
 
 @dataclass(frozen=True)
@@ -124,9 +125,21 @@ class Setup:
             table = self.matrix.configs[config].table
             if table is not None:
                 spec = self.matrix.tables[table]
-                wanted[f"tables.{table}"] = spec.corpus or spec.file or FileSpec()
+                files = spec.corpora if spec.file is None else (spec.file,)
+                for i, source in enumerate(files):
+                    wanted[f"tables.{table}" + (f".corpus[{i}]" if len(files) > 1 else "")] = source
         said = (sources.missing(source, self.base, place) for place, source in wanted.items())
         return [problem for problem in said if problem is not None]
+
+    def words_of(self, model: str) -> dict[str, tuple[str, ...]]:
+        """Return the turns of every prompt of a model by its id: its own words, without any system prompt."""
+        sets = [*self.matrix.prompt_sets_of(model), ECHO]
+        return {
+            prompt.id: tuple(turn.content for turn in prompt.messages if turn.role != "system")
+            for name in sets
+            if name in self.prompt_sets
+            for prompt in self.prompt_sets[name].prompts
+        }
 
     def chat_of(self, cell: PlannedCell) -> tuple[list[dict[str, str]], list[dict[str, Any]]]:
         """Return the messages of a cell's prompt, system prompt first, and its tool schemas."""
@@ -165,7 +178,11 @@ def read_setup(
     for name, prompt_set in prompt_sets.items():
         tools |= sources.read_tools(prompt_set, matrix.prompt_sets[name], base)
     ids = {name: [prompt.id for prompt in found.prompts] for name, found in prompt_sets.items()}
-    cells = [cell for cell in plan(matrix, profile, ids) if cell.start.model in chosen]
+    echo, echo_ids = read_echo(matrix, profile, chosen, base, others=prompt_sets, file=matrix_path.name)
+    if echo is not None:
+        prompt_sets[ECHO] = echo
+        tools |= {prompt.id: [] for prompt in echo.prompts}
+    cells = [cell for cell in plan(matrix, profile, ids, echo_ids) if cell.start.model in chosen]
     return Setup(
         matrix=matrix,
         base=base,

@@ -8,11 +8,12 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
+from pytest_ngram.corpus import Corpora, Selection, read_corpora
 from pytest_ngram.errors import MatrixError, ModelError, NgramError
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.matrix.names import config_words
 from pytest_ngram.matrix.prompts import PromptSet, decode_prompt_set, decode_tools, tools_of
-from pytest_ngram.matrix.spec import FileSpec, MatrixSpec, SourceSpec
+from pytest_ngram.matrix.spec import FileSpec, MatrixSpec, SourceSpec, TableSpec
 from pytest_ngram.shipped import FOLDER, PACKAGE, shipped
 
 
@@ -87,6 +88,22 @@ def read_matrix(path: Path) -> tuple[MatrixSpec, str]:
     """Return the matrix and its text. Raises `MatrixError`."""
     text = _read_text(path, "the matrix", "name one with --ngram-matrix, or write bench/matrix.yaml")
     return decode_matrix(text, path.name), text
+
+
+def read_corpora_of(table: TableSpec, base: Path) -> Corpora:
+    """Read what a table of the matrix is built from, and choose as it says.
+
+    Raises:
+        ModelError: a package is not installed, or has no such file.
+        CorpusError: as `read_corpora`.
+    """
+    paths = [locate(source, base) for source in table.corpora]
+    return read_corpora(paths, selection_of(table), on_bad=table.on_bad_line)
+
+
+def selection_of(table: TableSpec) -> Selection:
+    """Return which messages a table of the matrix is built from."""
+    return Selection(roles=table.roles, min_chars=table.min_chars, max_mb=table.max_mb, seed=table.seed)
 
 
 def read_prompt_sets(matrix: MatrixSpec, base: Path) -> dict[str, PromptSet]:

@@ -123,25 +123,6 @@ def _check_end(path: Path, header: Header) -> None:
         )
 
 
-def token_lists_differ_at(one: ModelFacts, other: ModelFacts, first: int = 0) -> int | None:
-    """Return the first id that stands for different texts in two models, None where there is none.
-
-    Where one list only goes on after the other's end they do not differ.
-
-    Args:
-        one, other: the models.
-        first: the id to begin with.
-
-    Raises:
-        ModelError: a file cannot be read any more.
-    """
-    if one.vocab_sha256 == other.vocab_sha256:
-        return None
-    lists = [Values(facts.path, read_header(facts.path)).tokens().texts() for facts in (one, other)]
-    pairs = enumerate(zip(*lists, strict=False))
-    return next((i for i, (a, b) in pairs if i >= first and a != b), None)
-
-
 def record_model(facts: ModelFacts, sha256: str) -> record.Model:
     """Return what the record of a cell says of its model; `sha256` is that of `model_sha256`."""
     return record.Model(

@@ -122,6 +122,13 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {"metavar": "FILE", "help": "write verdicts and capabilities as JSON, for pytest-ngram gates-diff"},
     ),
     (
+        "--strict-golden",
+        {
+            "action": "store_true",
+            "help": "fail where all goldens of a model are of other families of engines",
+        },
+    ),
+    (
         "--strict-seam",
         {"action": "store_true", "help": "fail where the build has no program to look into it with"},
     ),

@@ -25,12 +25,14 @@ class GateOptions:
     Args:
         update: store goldens instead of comparing with them.
         strict_seam: what cannot be looked at in the seam is a failure.
+        strict_golden: a model without a golden of this engine's family is a failure.
         golden: folder of goldens; None means `golden/` beside the gate tests.
         report: a file for the verdicts and the build's capabilities, or None.
     """
 
     update: bool
     strict_seam: bool
+    strict_golden: bool
     golden: Path | None
     report: Path | None
 
@@ -136,14 +138,30 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
 
 
 def _gate_options(config: pytest.Config) -> GateOptions:
-    here = config.invocation_params.dir
-    golden, report = config.getoption("gates_golden"), config.getoption("gates_report")
+    golden, report = _named(config, "--gates-golden"), _named(config, "--gates-report")
+    if report is not None and (report.is_dir() or not report.parent.is_dir()):
+        # told now, not after minutes of gates
+        what = "a folder" if report.is_dir() else "in no folder"
+        raise OptionError(
+            f"--gates-report cannot be written: {report} is {what}",
+            checked=[str(report.parent)],
+            fix="name a file in a folder that is there",
+        )
     return GateOptions(
         update=config.getoption("gates_update"),
         strict_seam=config.getoption("strict_seam"),
-        golden=here / golden if golden else None,
-        report=here / report if report else None,
+        strict_golden=config.getoption("strict_golden"),
+        golden=golden,
+        report=report,
     )
+
+
+def _named(config: pytest.Config, option: str) -> Path | None:
+    """Return the path that an option names; an empty one is a variable that was not set, not a default."""
+    named = config.getoption(option)
+    if named == "":
+        raise OptionError(f"{option} names nothing", fix="name a path, or leave the option out")
+    return config.invocation_params.dir / named if named is not None else None
 
 
 def _told_flags(config: pytest.Config, server: str | None) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ PROPERTY = "ngram_gate"
 ROOM = pytest.StashKey["GateRoom"]()
 RUN = pytest.StashKey[str]()
 VERDICT = pytest.StashKey["Verdict"]()
+REPORT_PROBLEM = pytest.StashKey[list[str]]()
 NO_CASE = "no case"
 _LETTERS = {"known issue": "k", "cannot compare": "c", "not checked": "n"}
 
@@ -156,6 +157,10 @@ def finish(item: pytest.Item, call: pytest.CallInfo[None], report: pytest.TestRe
         report.outcome = "failed"
         if error is None or isinstance(error, NgramError | pytest.skip.Exception):
             report.longrepr = verdict.text
+    if verdict.status == "failed" and hasattr(report, "wasxfail"):
+        # pytest forgives a test that is marked, or calls itself, `xfail`: a gate is not forgiven
+        report.outcome, report.longrepr = "failed", verdict.text
+        del report.wasxfail
     report.user_properties.append((PROPERTY, _plain(verdict)))
 
 
@@ -200,7 +205,7 @@ def teststatus(report: pytest.TestReport) -> tuple[str, str, str] | None:
 
 
 def end(session: pytest.Session) -> None:
-    """Fail a run in which a kind of gate judged nothing, and write the report that was asked for."""
+    """Fail a run with a failed verdict or a gate that judged nothing, and write the report asked for."""
     config = session.config
     terminal = config.pluginmanager.get_plugin("terminalreporter")
     if terminal is None or hasattr(config, "workerinput"):
@@ -210,15 +215,33 @@ def end(session: pytest.Session) -> None:
         return
     from pytest_ngram.judge.tally import vacuous
 
-    if vacuous([verdict for _, verdict in verdicts]) and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    plain = [verdict for _, verdict in verdicts]
+    if any(verdict.status == "failed" for verdict in plain) or vacuous(plain):
+        _fail(session)
     path = session_of(config).settings.gates.report
     if path is not None:
-        from pytest_ngram.evidence.report import write_report
-
         # under xdist this process has collected nothing, so where the gates are is told by their ids
         folder = config.rootpath / Path(verdicts[0][0].partition("::")[0]).parent
-        write_report(path, room_of(config, folder), dict(verdicts))
+        problem = _write_report(config, path, folder, dict(verdicts))
+        if problem:
+            config.stash[REPORT_PROBLEM] = problem
+            _fail(session)
+
+
+def _fail(session: pytest.Session) -> None:
+    if session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def _write_report(config: pytest.Config, path: Path, folder: Path, verdicts: dict[str, Verdict]) -> list[str]:
+    """Write the report, and return what it lacks; a build that cannot be asked is no reason to end here."""
+    from pytest_ngram.evidence.report import write_report
+
+    try:
+        report = write_report(path, lambda: room_of(config, folder), verdicts)
+    except OSError as error:
+        return [f"the report {path} cannot be written: {error.strerror}"]
+    return ["what the build has is not known:", *report.unknown] if report.unknown else []
 
 
 def summary(config: pytest.Config, terminal: Any) -> list[str]:
@@ -229,8 +252,12 @@ def summary(config: pytest.Config, terminal: Any) -> list[str]:
     from pytest_ngram.judge import tally
 
     plain = [verdict for _, verdict in verdicts]
-    lines = tally.told([(name.partition("[")[2].rstrip("]"), found) for name, found in verdicts])
+    named = [(name.partition("[")[2].rstrip("]"), found) for name, found in verdicts]
+    lines = tally.told(named)
+    lines += [f"NOT COMPARED: {line}" for line in tally.not_compared(named)]
     lines += [f"FAILED: {line}" for line in tally.vacuous(plain)]
+    problem: list[str] = config.stash.get(REPORT_PROBLEM, [])
+    lines += [f"  {line}" if i else f"FAILED: {line}" for i, line in enumerate(problem)]
     return [*lines, *([""] if lines else []), *tally.lines(plain)]
 
 

@@ -126,12 +126,16 @@ def summary(config: pytest.Config) -> list[str]:
     session = measured(config)
     if session is None:
         return []
+    from pytest_ngram.report.echo import echo_lines
+    from pytest_ngram.report.leakage import leakage_lines
     from pytest_ngram.report.terminal import all_lines, failure_lines
     from pytest_ngram.verdict.summary import summarise
 
     ledger = session.ledger
     lines = all_lines(summarise(ledger.records, tuple(session.setup.matrix.configs)), _columns(config))
     lines += [f"  {line}" for line in session.setup.equal_lines(record.cell for record in ledger.records)]
+    lines += [f"  {line}" for line in leakage_lines(ledger.records, session.setup.matrix.leakage_bounds)]
+    lines += echo_lines(ledger.records, tuple(session.setup.matrix.configs))
     lines += [f"  warning: {warning}" for warning in config.stash.get(WARNINGS, [])]
     failures = failure_lines(ledger.failed())
     if failures:

@@ -3,10 +3,13 @@
 from pytest_ngram.record.codec import from_builtins, from_json, run_from_builtins, to_builtins, to_json
 from pytest_ngram.record.packing import pack_tokens, unpack_tokens
 from pytest_ngram.record.types import (
+    ECHO,
     SCHEMA,
     Cell,
+    CorpusPlace,
     Engine,
     Host,
+    Leakage,
     Memory,
     Model,
     Outcome,
@@ -25,10 +28,13 @@ from pytest_ngram.record.types import (
 )
 
 __all__ = [
+    "ECHO",
     "SCHEMA",
     "Cell",
+    "CorpusPlace",
     "Engine",
     "Host",
+    "Leakage",
     "Memory",
     "Model",
     "Outcome",

@@ -7,6 +7,8 @@ from typing import Literal
 import msgspec
 
 SCHEMA = 1
+# The prompt set of prompts that were taken out of a table's corpus: in no summary and no verdict.
+ECHO = "echo"
 
 Status = Literal["ok", "crash", "hang", "oom", "refused", "inert", "error"]
 Pass = Literal["first", "last"]
@@ -138,13 +140,44 @@ class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     governor: str | None
 
 
+class CorpusPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a message stands: its file's name, its session, its number there (`seq`), and its line from 1."""
+
+    corpus: str
+    session: str | None
+    number: int | str | None
+    line: int
+
+
+class Leakage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What of a prompt's own words is in the corpus of the table, in tokens of the model.
+
+    `run` is the longest run of tokens that stands in one message, and `at` the first message that has it.
+    `share` is of the prompt's 8-grams, `of_one_message` the largest share in a single message. `exact` counts
+    the messages equal to a turn of the prompt, `near` the others with 0.8 of its 8-grams or more. All but
+    `run` and `at` are null for a prompt of fewer than 8 tokens.
+    """
+
+    run: int | None
+    share: float | None
+    of_one_message: float | None
+    exact: int | None
+    near: int | None
+    at: CorpusPlace | None
+
+
 class Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The static lookup table that the engine loaded with `-lcs`."""
+    """The static lookup table that the engine loaded with `-lcs`.
+
+    `leakage` is of the cell's prompt; null for a ready file, whose corpus nobody knows, for a prompt that was
+    taken out of the corpus on purpose, and in records written before it was looked at.
+    """
 
     sha256: str
     keys: int
     pairs: int
     bytes: int
+    leakage: Leakage | None = None
 
 
 class Server(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

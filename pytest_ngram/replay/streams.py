@@ -38,6 +38,7 @@ def _stream(served: Served) -> Stream:
         warmup=served.warmup,
         requests=tuple((each.prompt, each.request) for each in served.asked if each.request is not None),
         restores=bool(served.restores),
+        left_out=sum(each.request is None for each in served.asked),
     )
 
 

@@ -24,12 +24,14 @@ class Stream:
         warmup: what the server saw first; None where it is not recorded.
         requests: the prompts' ids and requests, in order.
         restores: whether a rejection restores a checkpoint.
+        left_out: how many requests of the server are not known.
     """
 
     name: str
     warmup: Request | None
     requests: tuple[tuple[str, Request], ...]
     restores: bool
+    left_out: int = 0
 
     @property
     def prompts(self) -> tuple[str, ...]:

@@ -113,12 +113,12 @@ def _name(record: Record) -> str:
 
 def _more(names: Sequence[str], *, whole: bool) -> str:
     if whole:
-        return f", {_counted(len(names), 'cell')}"
+        return f", {counted(len(names), 'cell')}"
     return f" and {len(names) - 1} more" if len(names) > 1 else ""
 
 
 def _title(summary: ModelSummary) -> str:
-    text = f"{summary.model}: {_counted(summary.prompts, 'prompt')}, temperature {summary.temperature:g}"
+    text = f"{summary.model}: {counted(summary.prompts, 'prompt')}, temperature {summary.temperature:g}"
     if summary.noise is not None:
         text += f"; {BASELINE} first and last in a block differ by up to {summary.noise:.1%}"
     return text
@@ -142,10 +142,10 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
     notes += _partial_changes(summary)
     notes += [f"{row.config}: {row.abstained}" for row in summary.rows if row.abstained]
     if summary.contended:
-        cells = _counted(summary.contended, "cell")
+        cells = counted(summary.contended, "cell")
         notes.append(f"{cells} ran while tasks waited for cores: something else was busy")
     if summary.paged:
-        cells = _counted(summary.paged, "cell")
+        cells = counted(summary.paged, "cell")
         notes.append(f"{cells} read the model from disk while they ran (major page faults)")
     return notes
 
@@ -158,7 +158,7 @@ def _partial_changes(summary: ModelSummary) -> list[str]:
         shared = (row.prompts_of_change, row.change.blocks) if row.change else None
         if shared is None or {shared} == {measured.get(row.config), measured.get(BASELINE)}:
             continue
-        over = f"{_counted(shared[0], 'prompt')} × {_counted(shared[1], 'block')}"
+        over = f"{counted(shared[0], 'prompt')} × {counted(shared[1], 'block')}"
         shares = f"which it shares with {BASELINE}; the speeds are of more"
         notes.append(f"{row.config}: its change is over {over}, {shares}")
     return notes
@@ -173,7 +173,7 @@ def _cells(row: Row, has_baseline: bool, noise: float | None) -> tuple[str, ...]
         _range(row.tg, "{:.1f}"),
         _change(row, has_baseline, noise),
         _range(row.change, "{:+.1%}"),
-        _acceptance(row),
+        acceptance(row),
         UNKNOWN if row.tokens_per_step is None else f"{row.tokens_per_step:.2f}",
         _number(row.pp),
         UNKNOWN if row.rss_mb is None else f"{row.rss_mb:.0f}",
@@ -191,7 +191,7 @@ def _change(row: Row, has_baseline: bool, noise: float | None) -> str:
     return f"{mark}{row.change.value:+.1%}"
 
 
-def _acceptance(row: Row) -> str:
+def acceptance(row: Row) -> str:
     """Acceptance never stands without its coverage: 0.9 of one step in fifty is not 0.9 of all."""
     if row.acceptance is None:
         return "nothing drafted" if row.coverage == 0 and row.config != BASELINE else UNKNOWN
@@ -208,7 +208,8 @@ def _number(value: float | None) -> str:
     return UNKNOWN if value is None else f"{value:.1f}"
 
 
-def _counted(count: int, what: str) -> str:
+def counted(count: int, what: str) -> str:
+    """Return a number with its noun."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 

@@ -16,6 +16,10 @@ Longs = npt.NDArray[np.int64]
 
 INT32_MAX = 2**31 - 1
 
+# Three ids of a triple share one int64: 21 bits hold every vocabulary in use (262 144 tokens take 18).
+ID_BITS = 21
+ID_LIMIT = 1 << ID_BITS
+
 # llama.cpp computes `100 * count` and `50 * (sum of the counts of one key)` in int32.
 COUNT_LIMIT = INT32_MAX // 100
 KEY_SUM_LIMIT = INT32_MAX // 50

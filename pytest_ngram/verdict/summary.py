@@ -14,7 +14,7 @@ from statistics import fmean
 
 import msgspec
 
-from pytest_ngram.record import Record, Round
+from pytest_ngram.record import ECHO, Record, Round
 
 BASELINE = "none"
 CONTENDED_PERCENT = 10.0  # of the time some task waited for a core
@@ -79,17 +79,21 @@ def seconds_per_token(round_: Round) -> float | None:
     return ms / 1000 / (n - 1)
 
 
-def summarise(records: Iterable[Record], config_order: Sequence[str] = ()) -> list[ModelSummary]:
+def summarise(
+    records: Iterable[Record], config_order: Sequence[str] = (), *, echo: bool = False
+) -> list[ModelSummary]:
     """Return one summary per model and temperature.
 
     Args:
-        records: cells of one run.
+        records: cells of one run. Those of prompts out of a table's corpus are left out.
         config_order: config ids in the order of their rows, as the matrix has them; the others come after
             these, in the order in which they were first seen. Blocks shuffle the configs, a table should not.
+        echo: take the prompts out of a table's corpus instead, and no others.
     """
     groups: dict[tuple[str, float], dict[str, list[Record]]] = defaultdict(lambda: defaultdict(list))
     for record in records:
-        groups[record.cell.model, record.cell.temperature][record.cell.config].append(record)
+        if (record.cell.prompt_set == ECHO) is echo:
+            groups[record.cell.model, record.cell.temperature][record.cell.config].append(record)
     rank = {config: i for i, config in enumerate(config_order)}
     return [
         _model(

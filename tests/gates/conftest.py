@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fault_proxy import FAULTS, FaultyFactory
+from fault_proxy import FAULTS, Fault, FaultyFactory
 
 from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.select import EngineChoice
@@ -59,17 +59,26 @@ def golden_folder(tmp_path_factory: pytest.TempPathFactory, session_cache: Path)
 
 @pytest.fixture
 def make_room(tmp_path: Path, session_cache: Path, golden_folder: Path) -> MakeRoom:
-    """`make_room(fault)`: the gates, with a fault of `FAULTS` in front of the servers that it is for."""
+    """`make_room(fault)`: the gates, with a fault, or one of `FAULTS`, before the servers that it is for."""
 
-    def make(fault: str | None = None) -> GateRoom:
-        return _room(tmp_path, session_cache, golden_folder, fault, update=False)
+    def make(
+        fault: str | Fault | None = None,
+        *,
+        golden: Path = golden_folder,
+        update: bool = False,
+        edit: Callable[[str], str] = str,
+    ) -> GateRoom:
+        fault = FAULTS[fault] if isinstance(fault, str) else fault
+        return _room(tmp_path, session_cache, golden, fault, update=update, matrix=edit(MATRIX))
 
     return make
 
 
-def _room(folder: Path, cache: Path, golden: Path, fault: str | None, *, update: bool) -> GateRoom:
+def _room(
+    folder: Path, cache: Path, golden: Path, fault: Fault | None, *, update: bool, matrix: str = MATRIX
+) -> GateRoom:
     path = generate(HandBuiltSpec(target=0.7), cache / "models")
-    (folder / "matrix.yaml").write_text(MATRIX.replace("PATH", str(path)), encoding="utf-8")
+    (folder / "matrix.yaml").write_text(matrix.replace("PATH", str(path)), encoding="utf-8")
     (folder / "words.yaml").write_text(PROMPTS, encoding="utf-8")
     (folder / "known_issues.yaml").write_text(ISSUES.read_text(encoding="utf-8"), encoding="utf-8")
     setup = read_setup(folder / "matrix.yaml", "smoke")
@@ -77,7 +86,7 @@ def _room(folder: Path, cache: Path, golden: Path, fault: str | None, *, update:
     factory: Factory = FaultyFactory(EngineChoice("embedded"), cache_dir=cache)
     assert isinstance(factory, FaultyFactory)
     factory.starts = Counter()
-    factory.fault = FAULTS[fault] if fault is not None else None
+    factory.fault = fault
     servers = Servers(setup.matrix, models, factory, logs=folder / "logs")
     gate_servers = GateServers(
         setup.matrix,

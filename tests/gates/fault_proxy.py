@@ -38,11 +38,15 @@ class Heard:
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault: which answers of which path it changes, and how."""
+    """One fault: which answers of which path it changes, and how.
+
+    `ask` makes of a request what is really sent: several are sent one after the other, their answers joined.
+    """
 
     path: str
     change: Change
     where: Callable[[Heard], bool] = lambda heard: heard.drafts
+    ask: Callable[[dict[str, Any]], list[dict[str, Any]]] = lambda body: [body]
 
 
 def _other_token(answer: dict[str, Any], heard: Heard) -> None:
@@ -98,6 +102,34 @@ def _all_accepted(answer: dict[str, Any], heard: Heard) -> None:
     timings["draft_n"] = timings.get("draft_n_accepted")
 
 
+def _no_drafts_from_cache(answer: dict[str, Any], heard: Heard) -> None:
+    if answer["timings"]["cache_n"]:
+        _no_drafts(answer, heard)
+
+
+def _no_probabilities(answer: dict[str, Any], heard: Heard) -> None:
+    """A wrong token, and a baseline that does not tell how sure it was."""
+    if heard.drafts:
+        _other_token(answer, heard)
+    for entry in answer.get("completion_probabilities", []):
+        entry["top_logprobs"] = []
+
+
+def _as_it_is(answer: dict[str, Any], heard: Heard) -> None:
+    return
+
+
+def _without_slot(body: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{name: value for name, value in body.items() if name != "id_slot"}]
+
+
+def _one_by_one(body: dict[str, Any]) -> list[dict[str, Any]]:
+    """Two prompts of one request on a slot each, but the second when the first is answered."""
+    if not isinstance(body["prompt"][0], list):
+        return [body]
+    return [body | {"prompt": prompt, "id_slot": slot} for slot, prompt in enumerate(body["prompt"])]
+
+
 def _drop_metric(answer: dict[str, Any], heard: Heard) -> None:
     answer["text"] = "\n".join(
         line for line in answer["text"].splitlines() if "spec_decode_num_drafts_total" not in line
@@ -127,8 +159,17 @@ def second_baseline(heard: Heard) -> bool:
 
 
 def long_drafts(heard: Heard) -> bool:
+    return _n_max(heard) == "3"
+
+
+def other_drafts(heard: Heard) -> bool:
+    """Of the config `own` both variants, and not the config itself."""
+    return _n_max(heard) in ("1", "3")
+
+
+def _n_max(heard: Heard) -> str | None:
     argv = heard.engine.argv
-    return "--spec-draft-n-max" in argv and argv[argv.index("--spec-draft-n-max") + 1] == "3"
+    return argv[argv.index("--spec-draft-n-max") + 1] if "--spec-draft-n-max" in argv else None
 
 
 FAULTS: dict[str, Fault] = {
@@ -145,10 +186,16 @@ FAULTS: dict[str, Fault] = {
     "renamed-draft-key": Fault("/completion", _rename_drafts),
     "renamed-timings-key": Fault("/completion", _rename_predicted),
     "no-drafts": Fault("/completion", _no_drafts),
+    "no-drafts-from-cache": Fault("/completion", _no_drafts_from_cache),
+    "no-drafts-of-variants": Fault("/completion", _no_drafts, other_drafts),
+    "no-probabilities": Fault("/completion", _no_probabilities, everywhere),
+    "slot-not-taken": Fault("/completion", _as_it_is, ask=_without_slot),
+    "one-by-one": Fault("/completion", _as_it_is, ask=_one_by_one),
     "all-accepted": Fault("/completion", _all_accepted),
     "dropped-metric": Fault("/metrics", _drop_metric),
     "template": Fault("/apply-template", _other_template),
     "template-everywhere": Fault("/apply-template", _other_template, everywhere),
+    "template-of-second-baseline": Fault("/apply-template", _other_template, second_baseline),
     "hang": Fault("/completion", _hang),
     "crash": Fault("/completion", _crash),
 }
@@ -208,31 +255,44 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _forward(self, body: bytes | None) -> None:
         path = self.path.partition("?")[0]
-        fault = self.fault
-        applies = fault is not None and path == fault.path and fault.where(self.heard)
+        fault = self.fault if self.fault is not None and path == self.fault.path else None
+        if fault is not None and not fault.where(self.heard):
+            fault = None
         try:
-            response = httpx.request(
-                self.command,
-                self.heard.engine.url + self.path,
-                content=body,
-                headers={"Content-Type": "application/json"},
-                timeout=60,
-                trust_env=False,
-            )
+            response = self._send(body, fault)
             content = response.content
-            if applies and fault is not None and response.is_success:
+            if fault is not None and response.is_success:
                 content = self._changed(fault, content)
+            elif path == "/completion":
+                self.heard.answered += 1
         except (httpx.TransportError, ConnectionError):
             self.close_connection = True
             self.connection.close()
             return
-        if path == "/completion":
-            self.heard.answered += 1
         self.send_response(response.status_code)
         self.send_header("Content-Type", response.headers.get("Content-Type", "text/plain"))
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         self.wfile.write(content)
+
+    def _send(self, body: bytes | None, fault: Fault | None) -> httpx.Response:
+        bodies = [body]
+        if fault is not None and body is not None:
+            bodies = [json.dumps(each).encode() for each in fault.ask(json.loads(body))]
+        responses = [
+            httpx.request(
+                self.command,
+                self.heard.engine.url + self.path,
+                content=each,
+                headers={"Content-Type": "application/json"},
+                timeout=60,
+                trust_env=False,
+            )
+            for each in bodies
+        ]
+        if len(responses) == 1:
+            return responses[0]
+        return httpx.Response(200, json=[each.json() for each in responses])
 
     def _changed(self, fault: Fault, content: bytes) -> bytes:
         if fault.path == "/metrics":
@@ -240,5 +300,7 @@ class _Handler(BaseHTTPRequestHandler):
             fault.change(text, self.heard)
             return (text["text"] + "\n").encode()
         answer = json.loads(content)
-        fault.change(answer, self.heard)
+        for each in answer if isinstance(answer, list) else [answer]:
+            fault.change(each, self.heard)
+            self.heard.answered += fault.path == "/completion"
         return json.dumps(answer).encode()

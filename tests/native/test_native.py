@@ -147,11 +147,23 @@ def test_sigterm_ends_it(start_native: Starter) -> None:
 
 
 def test_url_of_a_native_server(start_native: Starter, model_path: Path) -> None:
-    """A native server tells of itself what a URL engine compares."""
+    """A native server tells its types; how it drafts has to be told by whoever started it."""
     server = start_native(spec="draft-mtp")
     seen = url.connect(server.url).seen
     assert seen.spec_types == ("draft-mtp",)
-    compare.check_start(server_argv(model_path, spec_types=["draft-mtp"]), seen)
+    argv = server_argv(model_path, spec_types=["draft-mtp"])
+    with pytest.raises(EngineError, match="no answer of the server tells"):
+        compare.check_start(argv, seen)
+    compare.check_start(argv, seen, told=["--spec-type", "draft-mtp"])
+
+
+def test_many_texts_are_tokenized_as_if_alone(start_native: Starter) -> None:
+    """This build keeps the texts of one request apart: ids are those of single requests."""
+    texts = ["the model", " expert", "", "<|im_end|>", "\n\nthe", "é", "model " * 20_000, "-1"]
+    with Client(start_native().url) as talking:
+        many = talking.tokenize_many(texts)
+        alone = [talking.tokenize(text, parse_special=False, add_special=False) for text in texts]
+    assert [tuple(ids.tolist()) for ids in many] == alone
 
 
 PARENT = """

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -133,6 +137,30 @@ def test_a_compressed_corpus_gives_the_same_table(with_table: Project) -> None:
     )
 
 
+def test_a_table_of_several_corpora_takes_filters(with_table: Project) -> None:
+    """The matrix's own table is the one that `table build` makes of the same files and choices."""
+    more = "".join(LINE.replace('"a"', f'"{name}"').replace(" model", f" {name}") for name in "bcdefgh")
+    (with_table.bench / "more.jsonl").write_text(more + LINE.replace("user", "tool"), encoding="utf-8")
+    with_table.edit(
+        "corpus: {path: corpus.jsonl}, min_count: 1",
+        "corpus: [{path: corpus.jsonl}, {path: more.jsonl}], min_count: 1, roles: [user], min_chars: 3, "
+        "max_mb: 0.00015, seed: 7",
+    )
+    cell, *_ = with_table.measure("-k", "cache")["benchmarks"]
+    argv = cell["extra_info"]["ngram"]["engine"]["argv"]
+    (model,) = Path(argv[argv.index("-lcs") + 1]).parents[1].glob("models/*.gguf")
+    words = ["corpus.jsonl", "more.jsonl", "-o", "own.lcs", "--model", str(model), "--role", "user"]
+    words += ["--min-chars", "3", "--max-mb", "0.00015", "--seed", "7", "--min-count", "1"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest_ngram.cli", "table", "build", *words],
+        cwd=with_table.bench, capture_output=True, text=True, check=False, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "not in the sample" in done.stdout
+    own = hashlib.sha256((with_table.bench / "own.lcs").read_bytes()).hexdigest()
+    assert own == cell["extra_info"]["ngram"]["table"]["sha256"]
+
+
 @pytest.mark.parametrize(
     ("corpus", "expected"),
     [
@@ -162,7 +190,7 @@ def test_bad_lines_can_be_counted_instead(with_table: Project) -> None:
     for _ in range(2):
         result = with_table.run("-k", "cache")
         result.assert_outcomes(passed=2, deselected=6)
-        result.stdout.fnmatch_lines(["warning: *lines that were left out: 1 not JSON"])
+        result.stdout.fnmatch_lines(["warning: *rows that cannot be used: 1 not JSON"])
 
 
 def ready_table(project: Project, data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import gzip
 import os
 import re
@@ -48,6 +49,15 @@ def commands(page: Path) -> list[str]:
     return [line for line in lines if line.startswith(("pytest", "for ", *_OTHERS))]
 
 
+def _with_commands(parser: argparse.ArgumentParser) -> Iterator[argparse.ArgumentParser]:
+    """A command line, and those of its commands and theirs."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action.choices, dict):
+            for each in action.choices.values():
+                yield from _with_commands(each)
+
+
 @pytest.fixture(scope="module")
 def known_options() -> set[str]:
     """What pytest with its plugins, `pytest-ngram` and llama-server take."""
@@ -60,9 +70,7 @@ def known_options() -> set[str]:
         text=True,
         check=True,
     ).stdout
-    parser = cli.parser()
-    (subcommands,) = [a.choices for a in parser._actions if isinstance(a.choices, dict)]
-    own = "".join(each.format_help() for each in (parser, *subcommands.values()))
+    own = "".join(each.format_help() for each in _with_commands(cli.parser()))
     flags = {name for flag in FLAGS for name in (*flag.names, *flag.off_names)}
     return set(_OPTION.findall(pytest_help + compare_help + own)) | flags
 
@@ -199,6 +207,9 @@ def test_the_host_owners_page(reader: Reader, tmp_path: Path, session_cache: Pat
     assert f"    {name}: " in said
     assert f"configs: {', '.join(shown['configs'])}\n" in said
     assert "1 MTP" in said
+    assert "chats.json: the manifest\n" in said
+    assert "predicted for -np 1: " in said
+    assert re.search(r"ngram-cache\+chats: no prompt of \d+ is in the corpus of the table", said)
     assert re.search(r"ngram-cache\+chats .* 4 ok", said)
     assert_compared(said, f"{name}/mtp1/word-en/t0/b1")
     assert len(list((reader.folder / ".ngram").glob("journal-*.jsonl"))) == 3

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from pytest_ngram.cli import main
+from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
+from pytest_ngram.options import cache_folder
 
 if TYPE_CHECKING:
     from conftest import Project
@@ -167,6 +170,26 @@ def test_a_skip_is_a_failure(gates: GateProject) -> None:
     result.stdout.fnmatch_lines(["*control: skipped*", "control *0 passed, 1 failed*"])
 
 
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_an_expected_failure_fails(gates: GateProject, workers: tuple[str, ...]) -> None:
+    """What pytest forgives a test that is marked, or calls itself, `xfail`, a gate is not forgiven."""
+    (gates.gates / "test_own.py").write_text(
+        "import pytest\n"
+        "from pytest_ngram.judge.types import failed\n"
+        "@pytest.mark.xfail\n"
+        "@pytest.mark.ngram_gate('control', over='model')\n"
+        "def test_marked(ngram_gate):\n"
+        "    ngram_gate.settle(failed('control', 'marked', []))\n"
+        "@pytest.mark.ngram_gate('control', over='model')\n"
+        "def test_called(ngram_gate):\n"
+        "    pytest.xfail('later')\n"
+    )
+    for which in ("marked", "called"):
+        result = gates.run("-k", which, *workers, tests="gates/test_own.py")
+        assert result.ret == 1
+        result.stdout.fnmatch_lines(["control *0 passed, 1 failed*", f"FAILED *test_{which}*"])
+
+
 def test_missing_issues_are_told(gates: GateProject) -> None:
     """Without known_issues.yaml nothing is judged, and the error says what to write."""
     (gates.gates / "known_issues.yaml").unlink()
@@ -176,13 +199,120 @@ def test_missing_issues_are_told(gates: GateProject) -> None:
 
 
 def test_what_the_seam_cannot_see_is_counted_or_fails(gates: GateProject) -> None:
-    """Without llama-eval-callback the graph is not checked; strictly, that fails."""
-    loose = gates.run("-k", "graph", tests="gates/test_seam.py")
+    """Without llama-eval-callback the graph is not checked, beside other gates; strictly, that fails."""
+    loose = gates.run("-k", "graph or metrics", tests="gates/test_seam.py")
     assert loose.ret == 0
-    loose.stdout.fnmatch_lines(["seam *1 not checked (1 not offered)*"])
+    loose.stdout.fnmatch_lines(["seam *1 passed, 0 failed, *1 not checked (1 not offered)*"])
     strict = gates.run("-k", "graph", "--strict-seam", tests="gates/test_seam.py")
     assert strict.ret == 1
     strict.stdout.fnmatch_lines(["*seam: not offered*"])
+
+
+def test_a_run_that_judged_nothing_fails(gates: GateProject) -> None:
+    """Nothing but what could not be looked at is no green run, and the last lines say so."""
+    result = gates.run("-k", "graph or symbols", tests="gates/test_seam.py")
+    assert result.ret == 1
+    said = "FAILED: no gate was judged at all: 1 not checked, none listed; 1 not checked, not offered"
+    result.stdout.fnmatch_lines([said, "seam *0 passed, 0 failed, *2 not checked*"])
+
+
+def scripted_server(gates: GateProject, then: str) -> str:
+    """A program that is known for a llama-server by its version, and does `then` when it is started."""
+    path = gates.project.path / "llama-server"
+    version = "[ \"$1\" = --version ] && echo 'version: 11549 (unknown)' && exit"
+    path.write_text(f"#!/bin/sh\n{version}\n{then}\n")
+    path.chmod(0o755)
+    return f"--llama-server={path}"
+
+
+@pytest.mark.parametrize("workers", [(), ("-n", "1")])
+def test_a_build_that_cannot_be_asked_has_a_report(gates: GateProject, workers: tuple[str, ...]) -> None:
+    """A build that dies at its start fails its gates; the report says that it is not known, and why."""
+    report = gates.project.path / "report.json"
+    broken = scripted_server(gates, "echo no such instruction; exit 7")
+    which = ("-k", "metrics or word-en", broken, f"--gates-report={report}", *workers)
+    result = gates.run(*which, tests="gates/test_seam.py")
+    assert result.ret == 1
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+    result.stdout.no_fnmatch_line("*Traceback*")
+    result.stdout.fnmatch_lines(
+        ["FAILED: what the build has is not known:", "*checked: *7*", "seam *1 failed*"]
+    )
+    saved = json.loads(report.read_text())
+    assert saved["build"].endswith("(b11549)")
+    assert saved["capabilities"] is None
+    assert any("7" in line for line in saved["unknown"])
+    assert [verdict["status"] for verdict in saved["verdicts"].values()] == ["failed"]
+
+
+def test_a_report_that_cannot_be_written_is_told(gates: GateProject) -> None:
+    """Verdicts are shown all the same, and the run fails."""
+    folder = gates.project.path / "reports"
+    folder.mkdir()
+    (gates.gates / "conftest.py").write_text(
+        f"def pytest_runtestloop():\n    import pathlib\n    pathlib.Path({str(folder)!r}).rmdir()\n"
+    )
+    path = folder / "report.json"
+    result = gates.run("-k", "metrics", f"--gates-report={path}", tests="gates/test_seam.py")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines([f"FAILED: the report {path} cannot be written: *", "seam *1 passed*"])
+    result.stdout.no_fnmatch_line("*INTERNALERROR*")
+
+
+@pytest.mark.parametrize(
+    ("option", "said"),
+    [
+        ("--gates-report=none/report.json", "*none/report.json is in no folder*"),
+        ("--gates-report=gates", "*gates is a folder*"),
+        ("--gates-report=", "*--gates-report names nothing*"),
+        ("--gates-golden=", "*--gates-golden names nothing*"),
+    ],
+)
+def test_a_path_that_cannot_be_used_is_told_before_the_run(
+    gates: GateProject, option: str, said: str
+) -> None:
+    """Not after minutes of gates; and an option that a variable left empty is not as if it were not there."""
+    result = gates.run("-k", "metrics", "--gates-update", option, tests="gates/test_seam.py")
+    assert result.ret != 0
+    result.stdout.fnmatch_lines([said, "*to do: *"])
+    result.stdout.no_fnmatch_line("seam *")
+
+
+def test_a_program_that_cannot_show_the_graph_fails(gates: GateProject) -> None:
+    """That is another thing than a build without the program, and hides nothing else that the build has."""
+    server = scripted_server(gates, f'exec {sys.executable} -m pytest_ngram.engine.embedded "$@"')
+    callback = gates.project.path / "llama-eval-callback"
+    callback.write_text("#!/bin/sh\nexit 3\n")
+    callback.chmod(0o755)
+    result = gates.run("-k", "graph or metrics", server, tests="gates/test_seam.py")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*seam: not seen*", "*exit code 3*", "seam *1 passed, 1 failed*"])
+
+
+def test_a_golden_of_another_engine_is_told(gates: GateProject) -> None:
+    """It cannot be compared, as the last lines say beside the green of other models; strictly, it fails."""
+    gates.project.edit("models:", f"models:\n  real: {{path: {hand_built()}, flags: -c 4096 -t 1}}")
+    which = ("-k", "none and word-en", "--gates-update")
+    assert gates.run(*which, tests="gates/test_golden.py").ret == 0
+    (path,) = (gates.gates / "golden").glob("real.texts.*.yaml")
+    path.write_text(path.read_text().replace("family: xllamacpp", "family: other"))
+    for strict in ((), ("--strict-golden",)):
+        result = gates.run("-k", "none and word-en", *strict, tests="gates/test_golden.py")
+        assert result.ret == bool(strict)
+        result.stdout.fnmatch_lines(
+            ["*golden: another fingerprint*" if strict else "golden: cannot compare; another fingerprint*"]
+        )
+        if not strict:
+            result.stdout.fnmatch_lines(["NOT COMPARED: golden of real: 1 another fingerprint, *"])
+    path.write_text(path.read_text().replace("family: other", "family: xllamacpp").replace("AVX2", "AVX9"))
+    result = gates.run("-k", "none and word-en", tests="gates/test_golden.py")
+    assert result.ret == 1
+    result.stdout.fnmatch_lines(["*golden: another fingerprint*", "*isa: stored *", "*--gates-update*"])
+
+
+def hand_built() -> Path:
+    """A model file of which the matrix says no rule."""
+    return generate(HandBuiltSpec(target=0.7), cache_folder() / "models")
 
 
 def test_a_difference_of_reports_needs_reports(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

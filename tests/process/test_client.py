@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+import httpx
 import pytest
 
 from pytest_ngram.engine.client import Client, CompletionRequest
@@ -143,3 +147,45 @@ def test_description_names_the_build(embedded: EngineProcess) -> None:
     assert len(engine.binary_sha256) == 64
     assert engine.argv == embedded.argv
     assert {"draft-mtp", "ngram-simple", "ngram-cache"} <= set(engine.spec_types)
+
+
+AWKWARD = [
+    *("", " ", "\n", "\t the model", "the", " model", "expert\n", "\n\nexpert", "the model expert " * 5000),
+    *("<|im_end|>", "<|im_start|>user", "</s>", "<eos>", "<|", "im_end|>", "-1", "é", "\u0301", "🙂", "a\0b"),
+]
+
+
+def test_many_texts_are_tokenized_as_if_alone(client: Client) -> None:
+    """Texts that share requests get the ids of single ones: no seam, no BOS, control tokens stay text."""
+    many = client.tokenize_many(AWKWARD)
+    alone = [client.tokenize(text, parse_special=False, add_special=False) for text in AWKWARD]
+    assert [tuple(ids.tolist()) for ids in many] == alone
+    assert client.tokenize_many([]) == []
+
+
+def test_many_texts_go_in_few_requests(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """This build keeps the texts of one request apart, so that 1000 of them are no 1000 requests."""
+    sent: list[str] = []
+    real = client._call
+
+    def noted(method: str, path: str, **options: Any) -> httpx.Response:
+        sent.append(path)
+        return real(method, path, **options)
+
+    client.tokenize_many(["a", "b"])
+    monkeypatch.setattr(client, "_call", noted)
+    assert len(client.tokenize_many(["the model"] * 1000)) == 1000
+    assert sent == ["/tokenize"]
+
+
+def test_cut_ends_every_connection(start_faulty: Starter) -> None:
+    """Several requests that hang at a time all end when the connection is cut."""
+    server = start_faulty("hang")
+    with Client(server.url) as talking, ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(talking.completion, request((300,), 2)) for _ in range(2)]
+        ended: list[BaseException | None] = []
+        while len(ended) < 2:
+            talking.cut()
+            ended = [each.exception() for each in asked if each.done()]
+            time.sleep(0.01)
+    assert [error.outcome for error in ended if isinstance(error, EngineError)] == ["crash", "crash"]

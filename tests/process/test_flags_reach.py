@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,11 @@ def get(server: EngineProcess, path: str) -> Any:
 
 
 def log(server: EngineProcess) -> str:
-    return Path(server.log_path).read_text(encoding="utf-8", errors="replace")
+    """All of it up to now: llama.cpp writes from a thread of its own, which may lag behind."""
+    path, size = Path(server.log_path), -1
+    while size != (size := path.stat().st_size):
+        time.sleep(0.2)
+    return path.read_text(encoding="utf-8", errors="replace")
 
 
 def test_sizes_and_threads(start_embedded: Starter) -> None:

@@ -1,21 +1,21 @@
-"""Builds a table out of a corpus, once, and keeps it by what it was made from."""
+"""Builds a table out of corpora, once, and keeps it by what it was made from."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 import msgspec
-import numpy as np
 
-from pytest_ngram.corpus import Corpus, Message, OnBad, read_corpus
+from pytest_ngram.corpus import Corpora, Format, Message, OnBad, Selection, read_corpora
 from pytest_ngram.errors import TableError
-from pytest_ngram.files import remove_leftovers, write_whole
-from pytest_ngram.table import Counts
-from pytest_ngram.table.build.files import explained, locked
+from pytest_ngram.files import remove_leftovers
+from pytest_ngram.table import ID_LIMIT
+from pytest_ngram.table.build.counted import Counted, count
+from pytest_ngram.table.build.files import explained, locked, write_table
 from pytest_ngram.table.build.manifest import (
     MANIFEST_VERSION,
     Manifest,
@@ -23,16 +23,59 @@ from pytest_ngram.table.build.manifest import (
     decode_manifest,
     encode_manifest,
     manifest_path,
+    source_of,
 )
-from pytest_ngram.table.counts import cap_counts, count_bigrams, drafting_keys, prune
+from pytest_ngram.table.build.token_cache import TokenCache
+from pytest_ngram.table.build.tokenizing import TokenizeMany
+from pytest_ngram.table.build.tokens import OnProgress, Tokens
 from pytest_ngram.table.format import encode, verify
 
-Tokenize = Callable[[str], list[int]]
-OnProgress = Callable[[int, int], None]
-
 # Raise it when the same corpus and parameters would give another table.
-BUILDER_VERSION = 1
+BUILDER_VERSION = 2
 LOCK_TIMEOUT_S = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a table is to be made of.
+
+    Args:
+        paths: the corpora.
+        kind: what they hold.
+        selection: which of their messages count.
+        params: what is kept of the counts.
+        on_bad: whether rows that cannot be used stop the build.
+    """
+
+    paths: tuple[Path, ...]
+    kind: Format = "jsonl"
+    selection: Selection = field(default_factory=Selection)
+    params: TableParams = field(default_factory=TableParams)
+    on_bad: OnBad = "error"
+
+    def read(self) -> Corpora:
+        """Read the corpora. Raises `CorpusError`."""
+        return read_corpora(self.paths, self.selection, on_bad=self.on_bad, kind=self.kind)
+
+
+@dataclass(frozen=True, slots=True)
+class Tokenizer:
+    """How texts become ids.
+
+    Args:
+        tokenize: texts of single messages to ids: no BOM, no BOS, control tokens in the text left as text.
+        vocab_sha256, n_vocab: of the model whose tokenizer that is; null where only the server has its file.
+        cache: tokens of this vocabulary that are known, or None.
+    """
+
+    tokenize: TokenizeMany
+    vocab_sha256: str | None
+    n_vocab: int
+    cache: TokenCache | None = None
+
+    def tokens(self, messages: Sequence[Message], on_progress: OnProgress | None) -> Tokens:
+        """Return the tokens of messages, made as they are asked for."""
+        return Tokens(messages, self.tokenize, self.n_vocab, cache=self.cache, on_progress=on_progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +88,29 @@ class BuiltTable:
 
 
 def build_table(
-    corpus_path: Path,
+    wanted: Wanted,
+    tokenizer: Tokenizer,
     *,
-    tokenize: Tokenize,
-    vocab_sha256: str,
-    n_vocab: int,
     cache_dir: Path,
-    params: TableParams | None = None,
-    on_bad: OnBad = "error",
     on_progress: OnProgress | None = None,
     lock_timeout_s: float = LOCK_TIMEOUT_S,
 ) -> BuiltTable:
-    """Return the table of a corpus, from the cache or built; one process builds, others wait for it.
+    """Return the table of some corpora, from the cache or built; one process builds, others wait for it.
 
     Args:
-        tokenize: text of one message to ids: no BOM, no BOS, control tokens in the text left as text. It is
-            called once for each message, in order, and only if the table is not in the cache.
-        vocab_sha256, n_vocab: of the model whose tokenizer that is.
+        wanted: what to make it of.
+        tokenizer: asked only if the table is not in the cache.
         cache_dir: made if it is not there. Gets `<key>.lcs`, `<key>.json` and `<key>.lock`.
-        on_progress: called with (messages tokenized, messages in all) after each message.
+        on_progress: called as the messages are tokenized.
 
     Raises:
-        CorpusError: see `read_corpus`.
+        CorpusError: see `read_corpora`.
         TableError: nothing is left to write, an id is outside the vocabulary, or the folder cannot be used;
             then no part of the table is left there.
     """
-    params = params or TableParams()
-    roles = None if params.roles is None else frozenset(params.roles)
-    corpus = read_corpus(corpus_path, roles, on_bad=on_bad)
-    key = cache_key(vocab_sha256, corpus.report.sha256, params)
+    corpora = wanted.read()
+    sources = [report.sha256 for report in corpora.reports]
+    key = cache_key(tokenizer.vocab_sha256, sources, wanted.kind, wanted.selection, wanted.params)
     path = cache_dir / f"{key}.lcs"
     with explained(cache_dir):
         cache_dir.mkdir(parents=True, exist_ok=True)
@@ -82,15 +119,26 @@ def build_table(
         if manifest is not None:
             return BuiltTable(path, manifest, "reused")
         how: Literal["built", "repaired"] = "repaired" if manifest_path(path).exists() else "built"
-        tokens = _Tokens(corpus.messages, tokenize, n_vocab, on_progress)
-        data, manifest = _make(corpus, tokens, vocab_sha256, params)
-        _store(path, data, manifest)
+        data, manifest = make_table(corpora, wanted, tokenizer, on_progress=on_progress)
+        with explained(cache_dir):
+            remove_leftovers(cache_dir, path.stem)
+            path.unlink(missing_ok=True)  # what is spoilt must not stay where the disk is full
+            manifest_path(path).unlink(missing_ok=True)
+        write_table(path, data, manifest_path(path), encode_manifest(manifest))
     return BuiltTable(path, manifest, how)
 
 
-def cache_key(vocab_sha256: str, corpus_sha256: str, params: TableParams) -> str:
-    """The name of a table: 32 hex digits of all that its bytes depend on."""
-    made_from = [BUILDER_VERSION, MANIFEST_VERSION, vocab_sha256, corpus_sha256, params]
+def cache_key(
+    vocab_sha256: str | None,
+    corpora_sha256: Sequence[str],
+    kind: Format,
+    selection: Selection,
+    params: TableParams,
+) -> str:
+    """The name of a table: 32 hex digits of all that its bytes depend on. The files' order is not."""
+    made_from = [
+        BUILDER_VERSION, MANIFEST_VERSION, vocab_sha256, sorted(corpora_sha256), kind, selection, params,
+    ]  # fmt: skip
     return hashlib.sha256(msgspec.json.encode(made_from)).hexdigest()[:32]
 
 
@@ -105,92 +153,60 @@ def _cached(path: Path) -> Manifest | None:
     return manifest if hashlib.sha256(data).hexdigest() == manifest.sha256 else None
 
 
-def _store(path: Path, data: bytes, manifest: Manifest) -> None:
-    """Write table, then manifest: a manifest in the cache vouches for a table that is whole."""
-    beside = manifest_path(path)
-    with explained(path.parent):
-        remove_leftovers(path.parent, path.stem)
-        beside.unlink(missing_ok=True)
-        try:
-            write_whole(path, data)
-            write_whole(beside, encode_manifest(manifest))
-        except BaseException:
-            path.unlink(missing_ok=True)
-            beside.unlink(missing_ok=True)
-            raise
+def make_table(
+    corpora: Corpora, wanted: Wanted, tokenizer: Tokenizer, *, on_progress: OnProgress | None = None
+) -> tuple[bytes, Manifest]:
+    """Return the bytes of a table and its manifest.
 
-
-@dataclass(slots=True)
-class _Tokens:
-    """Tokenizes a corpus message by message, lazily, and counts the tokens."""
-
-    messages: tuple[Message, ...]
-    tokenize: Tokenize
-    n_vocab: int
-    on_progress: OnProgress | None
-    tokens: int = field(default=0, init=False)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        for done, message in enumerate(self.messages, start=1):
-            ids = self.tokenize(message.content)
-            if ids and not 0 <= min(ids) <= max(ids) < self.n_vocab:
-                raise TableError(
-                    f"the tokenizer gave ids {min(ids)} to {max(ids)} in a vocabulary of {self.n_vocab}",
-                    checked=[f"the message in line {message.line} of the corpus"],
-                    fix="tokenize with the model that the table is for",
-                )
-            self.tokens += len(ids)
-            if self.on_progress is not None:
-                self.on_progress(done, len(self.messages))
-            yield ids
-
-
-def _make(corpus: Corpus, tokens: _Tokens, vocab_sha256: str, params: TableParams) -> tuple[bytes, Manifest]:
-    counted = count_bigrams(tokens)
-    pruned = prune(
-        counted,
-        top_k=params.top_k,
-        min_count=params.min_count,
-        min_share=params.min_share,
-        min_total=params.min_total,
-        min_top_share=params.min_top_share,
-    )
-    if not pruned.pairs:
-        raise _nothing_to_write(corpus, tokens.tokens, counted, params)
-    kept, capped_keys = cap_counts(pruned, params.count_cap)
-    data = encode(kept)
-    facts = verify(data, tokens.n_vocab)
-    report = corpus.report
-    drafting = drafting_keys(kept)
+    Raises:
+        TableError: nothing is left to write, or an id is outside the vocabulary.
+    """
+    require_countable(tokenizer.n_vocab)
+    tokens = tokenizer.tokens(corpora.messages, on_progress)
+    counted = count(tokens, wanted.params)
+    if not counted.kept.pairs:
+        raise _nothing_to_write(wanted, tokens, counted)
+    data = encode(counted.kept)
+    facts = verify(data, tokenizer.n_vocab)
     return data, Manifest(
-        vocab_sha256=vocab_sha256,
-        n_vocab=tokens.n_vocab,
-        corpus_name=report.name,
-        corpus_sha256=report.sha256,
-        params=params,
-        messages=report.messages,
-        tokens=tokens.tokens,
-        empty=report.empty,
-        blank=report.blank,
-        other_roles=report.other_roles,
-        skipped={reason: skipped.count for reason, skipped in report.skipped.items()},
-        keys_before=counted.keys,
-        pairs_before=counted.pairs,
+        vocab_sha256=tokenizer.vocab_sha256,
+        n_vocab=tokenizer.n_vocab,
+        sources=tuple(map(source_of, corpora.reports)),
+        kind=wanted.kind,
+        selection=wanted.selection,
+        params=wanted.params,
+        messages=len(corpora.messages),
+        tokens=tokens.progress.tokens,
+        keys_before=counted.keys_before,
+        pairs_before=counted.pairs_before,
         keys=facts.keys,
         pairs=facts.pairs,
-        drafting_keys=len(drafting),
-        lifted_keys=len(np.setdiff1d(drafting, drafting_keys(counted), assume_unique=True)),
-        capped_keys=capped_keys,
+        drafting_keys=counted.drafting_keys,
+        lifted_keys=counted.lifted_keys,
+        capped_keys=counted.capped_keys,
         sha256=hashlib.sha256(data).hexdigest(),
         size_bytes=len(data),
     )
 
 
-def _nothing_to_write(corpus: Corpus, tokens: int, counted: Counts, params: TableParams) -> TableError:
+def require_countable(n_vocab: int) -> None:
+    """Refuse, before anything is read, a vocabulary whose ids cannot all be counted. Raises `TableError`."""
+    if n_vocab > ID_LIMIT:
+        raise TableError(
+            f"the model's vocabulary has {n_vocab} tokens, too many to count 2-grams of",
+            checked=[f"allowed: up to {ID_LIMIT}, since three ids are counted as one number of 63 bits"],
+            fix="take a model with a smaller vocabulary; no model that llama.cpp loads today has such a one",
+        )
+
+
+def _nothing_to_write(wanted: Wanted, tokens: Tokens, counted: Counted) -> TableError:
+    params, done = wanted.params, tokens.progress
+    names = ", ".join(path.name for path in wanted.paths)
     return TableError(
-        f"no pair of the corpus {corpus.report.name} is left to write",
+        f"no pair of the corpus {names} is left to write",
         checked=[
-            f"{corpus.report.messages} messages, {tokens} tokens, {counted.keys} keys, {counted.pairs} pairs",
+            f"{done.messages} messages, {done.tokens} tokens, {counted.keys_before} keys, "
+            f"{counted.pairs_before} pairs",
             f"min_count {params.min_count}, min_share {params.min_share}, top_k {params.top_k}, "
             f"min_total {params.min_total}, min_top_share {params.min_top_share}",
         ],

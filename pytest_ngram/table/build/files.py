@@ -1,4 +1,4 @@
-"""The cache folder of tables: its lock and its errors, told as errors about tables."""
+"""The files of tables: how they are written, the lock of the cache, errors told as errors about tables."""
 
 from __future__ import annotations
 
@@ -33,6 +33,31 @@ def locked(path: Path, timeout_s: float) -> Iterator[None]:
         yield
 
 
+def write_table(path: Path, data: bytes, beside: Path, manifest: bytes) -> None:
+    """Write a table and its manifest: both whole, or what was there before.
+
+    Both are on the disk before either takes its name, so a full disk or Ctrl-C changes nothing. Ctrl-C
+    while they take their names waits until both have. Where one cannot, neither is left: a table is never
+    beside the manifest of another.
+
+    Raises:
+        TableError: the folder cannot be written to, or the disk is full.
+    """
+    naming = False
+    with explained(path.parent), contextlib.ExitStack() as last:
+        try:
+            with files.replacing(path) as new_table, files.replacing(beside) as new_manifest:
+                files.write_synced(new_table, data)
+                files.write_synced(new_manifest, manifest)
+                last.enter_context(files.uninterrupted())
+                naming = True
+        except BaseException:
+            if naming:
+                path.unlink(missing_ok=True)
+                beside.unlink(missing_ok=True)
+            raise
+
+
 @contextlib.contextmanager
 def explained(folder: Path) -> Iterator[None]:
     """Turn an OSError about a cache folder into a `TableError`."""
@@ -43,7 +68,10 @@ def explained(folder: Path) -> Iterator[None]:
         if error.errno in {errno.ENOSPC, errno.EDQUOT}:
             with contextlib.suppress(OSError):
                 checked.append(f"{shutil.disk_usage(folder).free} bytes free in {folder}")
-            cause, fix = "the disk is full, the table was not kept", "make room or name another cache folder"
+            cause, fix = "the disk is full, the table was not kept", "make room or name another folder"
+        elif error.errno == errno.EFBIG:
+            cause = "the table is larger than a file may be, and was not kept"
+            fix = "raise the limit (`ulimit -f`), or prune harder"
         else:
             cause = "the folder for tables cannot be used"
             fix = "name a folder that can be written to, on a file system with locks"

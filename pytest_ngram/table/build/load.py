@@ -8,9 +8,11 @@ from pathlib import Path
 
 from pytest_ngram.errors import TableError
 from pytest_ngram.record import Table
+from pytest_ngram.table import ID_LIMIT, Counts
 from pytest_ngram.table.build.manifest import Manifest, decode_manifest, manifest_path
+from pytest_ngram.table.build.spread import Spread, spread_of
 from pytest_ngram.table.counts import CONTEXT_TOKENS, drafting_keys
-from pytest_ngram.table.format import TableFacts, decode, verify
+from pytest_ngram.table.format import DeadWeight, TableFacts, decode, verify
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +32,7 @@ class TableInfo:
 
     Args:
         drafting_keys: keys from which llama.cpp drafts by the table alone.
+        spread: of its 2-grams.
         manifest: null where none is beside the table.
         manifest_fits: whether the manifest is of these very bytes; null without a manifest.
     """
@@ -38,25 +41,28 @@ class TableInfo:
     table: Table
     facts: TableFacts
     drafting_keys: int
+    spread: Spread
     manifest: Manifest | None
     manifest_fits: bool | None
 
 
-def load_table(path: Path, vocab_sha256: str, n_vocab: int) -> LoadedTable:
+def load_table(path: Path, vocab_sha256: str | None, n_vocab: int | None) -> LoadedTable:
     """Check a ready table against the model that will use it.
 
     Args:
         path: the table; its manifest is looked for beside it (`manifest_path`).
-        vocab_sha256, n_vocab: of the model.
+        vocab_sha256, n_vocab: of the model; None for a check by the manifest alone.
 
     Raises:
         TableError: the table is missing or corrupt, has ids outside the vocabulary, is not the one of its
             manifest, or was built for another vocabulary; or the manifest cannot be read.
     """
     data = _read(path)
+    manifest = _manifest_of(path)
+    if n_vocab is None and manifest is not None:
+        n_vocab = manifest.n_vocab
     facts = verify(data, n_vocab)
     sha256 = hashlib.sha256(data).hexdigest()
-    manifest = _manifest_of(path)
     if manifest is not None:
         _check_manifest(path, manifest, sha256, vocab_sha256)
     table = Table(sha256, facts.keys, facts.pairs, facts.size_bytes)
@@ -69,14 +75,21 @@ def info(path: Path) -> TableInfo:
     facts = verify(data, None, dead_weight="count")
     sha256 = hashlib.sha256(data).hexdigest()
     manifest = _manifest_of(path)
+    counts = decode(data, dead_weight="count")
     return TableInfo(
         path=path,
         table=Table(sha256, facts.keys, facts.pairs, facts.size_bytes),
         facts=facts,
-        drafting_keys=len(drafting_keys(decode(data, dead_weight="count"))),
+        drafting_keys=len(drafting_keys(counts)),
+        spread=spread_of(counts),
         manifest=manifest,
         manifest_fits=None if manifest is None else manifest.sha256 == sha256,
     )
+
+
+def read_counts(path: Path, *, dead_weight: DeadWeight = "error") -> Counts:
+    """Read a table's counts. Raises `TableError` if it is missing or corrupt."""
+    return decode(_read(path), dead_weight=dead_weight)
 
 
 def _read(path: Path) -> bytes:
@@ -107,14 +120,14 @@ def _manifest_of(path: Path) -> Manifest | None:
     return decode_manifest(data, beside.name)
 
 
-def _check_manifest(path: Path, manifest: Manifest, sha256: str, vocab_sha256: str) -> None:
+def _check_manifest(path: Path, manifest: Manifest, sha256: str, vocab_sha256: str | None) -> None:
     if manifest.sha256 != sha256:
         raise TableError(
             f"the table {path.name} is not the one that its manifest describes",
             checked=[f"sha256 of the table: {sha256}", f"in {manifest_path(path).name}: {manifest.sha256}"],
             fix="copy both files again, or build the table again from its corpus",
         )
-    if manifest.vocab_sha256 != vocab_sha256:
+    if None not in (vocab_sha256, manifest.vocab_sha256) and manifest.vocab_sha256 != vocab_sha256:
         raise TableError(
             f"the table {path.name} was built for another vocabulary",
             checked=[
@@ -126,12 +139,13 @@ def _check_manifest(path: Path, manifest: Manifest, sha256: str, vocab_sha256: s
         )
 
 
-def _notes(path: Path, facts: TableFacts, manifest: Manifest | None, n_vocab: int) -> list[str]:
+def _notes(path: Path, facts: TableFacts, manifest: Manifest | None, n_vocab: int | None) -> list[str]:
     notes = []
-    if manifest is None:
+    if manifest is None or manifest.vocab_sha256 is None:
+        lacks = "has no manifest" if manifest is None else "was built with an unknown vocabulary, says"
         notes.append(
-            f"{path.name} has no manifest {manifest_path(path).name}: its vocabulary could not be checked, "
-            f"only that its ids, up to {facts.max_token}, are below {n_vocab}"
+            f"{path.name} {lacks} {manifest_path(path).name}: its vocabulary could not be checked, "
+            f"only that its ids, up to {facts.max_token}, are below {n_vocab or ID_LIMIT}"
         )
     if facts.safe_repeats < CONTEXT_TOKENS:
         notes.append(

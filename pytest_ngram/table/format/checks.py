@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pytest_ngram.errors import TableError
-from pytest_ngram.table import COUNT_LIMIT, INT32_MAX, KEY_SUM_LIMIT, Ids, Longs
+from pytest_ngram.table import COUNT_LIMIT, ID_LIMIT, INT32_MAX, KEY_SUM_LIMIT, Ids, Longs
 
 HEAD_WORDS = 5
 HEAD_BYTES = 4 * HEAD_WORDS
@@ -82,13 +82,14 @@ def verify(data: bytes, n_vocab: int | None, *, dead_weight: DeadWeight = "error
 
     Args:
         data: the whole file.
-        n_vocab: ids must be below it; None where the vocabulary is unknown.
+        n_vocab: ids must be below it; None where the vocabulary is unknown: then below 2²¹, which no
+            vocabulary in use reaches.
         dead_weight: what to do about records that are no 2-grams: refuse, or count them in the facts.
 
     Raises:
         TableError: with the record (from 1), the byte (from 0) and what llama.cpp would do. The first fault
             of the first failing check is named; the checks go by kind: structure, keys, counts, ids,
-            duplicates.
+            duplicates. Of a file that would pass with the bytes of each number turned round, that is said.
     """
     parsed = checked(data, n_vocab, dead_weight)
     dead = ~parsed.is_bigram
@@ -114,12 +115,33 @@ def checked(data: bytes, n_vocab: int | None, dead_weight: DeadWeight) -> Parsed
             fix=REBUILD,
         )
     words = np.frombuffer(data, np.dtype("<i4"), count=len(data) // 4).astype(np.int32, copy=False)
-    parsed = _parse(words, _walk(words, len(data)))
+    try:
+        return _checked(words, len(data), n_vocab, dead_weight)
+    except TableError as error:
+        _refuse_byte_order(words, len(data), error)
+        raise
+
+
+def _checked(words: Ids, size_bytes: int, n_vocab: int | None, dead_weight: DeadWeight) -> Parsed:
+    parsed = _parse(words, _walk(words, size_bytes))
     _check_keys(parsed, dead_weight)
     _check_counts(parsed)
     _check_ids(parsed, n_vocab)
     _check_duplicates(parsed)
     return parsed
+
+
+def _refuse_byte_order(words: Ids, size_bytes: int, found: TableError) -> None:
+    """Say so if a file with a fault is a table of a machine of the other byte order."""
+    try:
+        _checked(words.byteswap(), size_bytes, None, "count")
+    except TableError:
+        return
+    raise TableError(
+        "the table is in the wrong byte order: its numbers are big-endian",
+        checked=[f"read as it is, {found.cause}", *found.checked],
+        fix="build the table on a little-endian machine, where llama.cpp reads it as it writes it",
+    ) from found
 
 
 def _walk(words: Ids, size_bytes: int) -> Longs:
@@ -208,18 +230,23 @@ def _check_counts(parsed: Parsed) -> None:
 
 
 def _check_ids(parsed: Parsed, n_vocab: int | None) -> None:
-    limit = INT32_MAX if n_vocab is None else n_vocab
+    limit = ID_LIMIT if n_vocab is None else n_vocab
+    outside = f"is outside the vocabulary of {limit}"
     fix = "build the table with the tokenizer of the model that it is for"
     loader = "loads silently; this is another vocabulary's table"
+    if n_vocab is None:
+        outside = f"is no id: no vocabulary in use has {limit} tokens"
+        fix = "check that the file is a table and was copied whole"
+        loader = "loads silently; the key is never found, or the token is drafted"
     if (parsed.keys >= limit).any():
         at, slot = divmod(int(np.argmax(parsed.keys >= limit)), 4)
-        cause = f"token {parsed.keys[at, slot]} of a key is outside the vocabulary of {limit}"
+        cause = f"token {parsed.keys[at, slot]} of a key {outside}"
         raise _fault(cause, at + 1, 4 * (int(parsed.heads[at]) + slot), loader=loader, fix=fix)
     token = parsed.token
     wrong = (token < 0) | (token >= limit)
     if wrong.any():
         at = int(np.argmax(wrong))
-        cause = f"token {token[at]} of a pair is outside the vocabulary of {limit}"
+        cause = f"token {token[at]} of a pair {outside}"
         raise _pair_fault(parsed, at, cause, word=0, loader=loader, fix=fix)
 
 

@@ -29,8 +29,9 @@ def encode(counts: Counts) -> bytes:
     words[heads + 1] = counts.key_b[starts]
     words[heads + 2] = words[heads + 3] = -1
     words[heads + 4] = n_pairs
-    records_so_far = np.repeat(np.arange(1, len(starts) + 1), n_pairs)
-    pair_at = HEAD_WORDS * records_so_far + 2 * np.arange(counts.pairs)
+    # before a pair stand the heads of all records up to its own, and two words for each earlier pair
+    pair_at = np.repeat(HEAD_WORDS * np.arange(1, len(starts) + 1), n_pairs)
+    pair_at += np.arange(0, 2 * counts.pairs, 2)
     words[pair_at] = counts.third
     words[pair_at + 1] = counts.count
     return words.tobytes()

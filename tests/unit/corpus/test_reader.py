@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,13 @@ def corpus(tmp_path: Path) -> Path:
 
 
 BAD = {
-    "not JSON": [b"{", b"hello", b'{"v":1,"content":"a"} x', b'{"v":1,"content":"\\ud800"}', b"[" * 5000],
-    "not UTF-8": [b'{"v":1,"content":"\xff"}', "Привет".encode("cp1251")],
+    "not JSON": [b"{", b"hello", b'{"v":1,"content":"a"} x', b"[" * 5000],
+    "lone surrogate": [b'{"v":1,"content":"\\ud800"}', b'{"v":1,"content":"a\\udc00\\ud800b"}'],
+    "not UTF-8": [
+        b'{"v":1,"content":"\xff"}',
+        "Привет".encode("cp1251"),
+        b'{"v":1,"content":"\xed\xa0\x80"}',
+    ],
     "not an object": [b"[1]", b'"text"', b"null", b"12"],
     "no v": [b'{"content":"a"}', b"{}"],
     "unknown v": [b'{"v":2,"content":"a"}', b'{"v":"1","content":"a"}', b'{"v":true,"content":"a"}'],
@@ -44,14 +50,14 @@ def test_a_line_that_cannot_be_used_is_named(corpus: Path, reason: str, bad: byt
     corpus.write_bytes(line("one") + bad + b"\n" + line("three"))
     with pytest.raises(CorpusError) as caught:
         read_corpus(corpus)
-    assert "1 of 3 lines" in caught.value.cause
+    assert "1 of 3 rows" in caught.value.cause
     assert "first line 2" in caught.value.cause
     assert f"{reason}: 1, first in line 2" in caught.value.checked
 
     counted = read_corpus(corpus, on_bad="count")
     assert [m.content for m in counted.messages] == ["one", "three"]
     assert [m.line for m in counted.messages] == [1, 3]
-    assert {r: (s.count, s.first_lines) for r, s in counted.report.skipped.items()} == {reason: (1, (2,))}
+    assert {r: (s.count, s.first_lines) for r, s in counted.report.rejected.items()} == {reason: (1, (2,))}
 
 
 def test_many_bad_lines_give_totals_and_the_first_numbers(corpus: Path) -> None:
@@ -59,7 +65,7 @@ def test_many_bad_lines_give_totals_and_the_first_numbers(corpus: Path) -> None:
     corpus.write_bytes(b"{\n" * 7 + line() + b"[]\n" * 2)
     with pytest.raises(CorpusError) as caught:
         read_corpus(corpus)
-    assert "9 of 10 lines" in caught.value.cause
+    assert "9 of 10 rows" in caught.value.cause
     assert "not JSON: 7, first in line 1, 2, 3, 4, 5" in caught.value.checked
     assert "not an object: 2, first in line 9, 10" in caught.value.checked
 
@@ -89,13 +95,12 @@ LINES = st.sampled_from(
 @given(st.lists(LINES, max_size=12))
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_every_line_is_accounted_for(corpus: Path, lines: list[bytes]) -> None:
-    """Used, skipped, of another role, empty or blank: these sum to the lines of the file."""
+    """Used, filtered for a reason or rejected for a reason: these sum to the lines of the file."""
     corpus.write_bytes(line("the one", role="assistant") + b"".join(lines))
     report = read_corpus(corpus, frozenset({"assistant"}), on_bad="count").report
-    skipped = sum(s.count for s in report.skipped.values())
-    assert report.messages + skipped + report.other_roles + report.empty + report.blank == report.lines
-    assert report.lines == len(lines) + 1
-    assert sum(report.per_role.values()) == report.messages
+    assert report.used + sum(report.filtered.values()) + report.n_rejected == report.rows
+    assert report.rows == len(lines) + 1
+    assert sum(report.per_role.values()) == report.used
 
 
 def test_plain_and_gzip_are_the_same_corpus(tmp_path: Path) -> None:
@@ -128,15 +133,15 @@ def test_roles_select(corpus: Path) -> None:
     """Only the roles that were asked for are kept; the others are counted."""
     corpus.write_bytes(line("q") + line("a", role="assistant") + line("t", role="tool"))
     report = read_corpus(corpus, frozenset({"assistant", "tool"})).report
-    assert (report.per_role, report.other_roles) == ({"assistant": 1, "tool": 1}, 1)
+    assert (report.per_role, report.filtered) == ({"assistant": 1, "tool": 1}, {"another role": 1})
 
 
 EMPTY: dict[str, tuple[bytes, dict[str, Any], str]] = {
-    "no bytes": (b"", {}, "0 lines"),
+    "no bytes": (b"", {}, "0 rows"),
     "blank lines": (b"\n\n", {}, "2 blank"),
-    "empty contents": (line("") * 3, {}, "3 with empty content"),
-    "all bad": (b"{\n{\n", {"on_bad": "count"}, "not JSON: 2"),
-    "no such role": (line(), {"roles": frozenset({"assistant"})}, "role user: 1, not asked for"),
+    "empty contents": (line("") * 3, {}, "3 empty"),
+    "all bad": (b"{\n{\n", {"on_bad": "count"}, "2 not JSON"),
+    "no such role": (line(), {"roles": frozenset({"assistant"})}, "roles that were not asked for: 1 user"),
 }
 
 
@@ -147,7 +152,9 @@ def test_a_corpus_without_a_message_is_an_error(corpus: Path, name: str) -> None
     corpus.write_bytes(data)
     with pytest.raises(CorpusError, match="no message") as caught:
         read_corpus(corpus, **arguments)
-    assert expected in "\n".join(caught.value.checked)
+    checked = "\n".join(caught.value.checked)
+    assert expected in checked
+    assert ("roles that were not asked for" in checked) == (name == "no such role")
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
@@ -166,7 +173,6 @@ BROKEN = {
     "no bytes": b"",
     "wrong checksum": ZIPPED[:-8] + b"\0\0\0\0" + ZIPPED[-4:],
     "damaged": ZIPPED[:200] + b"\xff" * 50 + ZIPPED[250:],
-    "not gzip": b"plain text",
     "text after it": ZIPPED + b"text",
 }
 
@@ -178,4 +184,25 @@ def test_a_damaged_gzip_file_is_an_error(tmp_path: Path, name: str) -> None:
     path.write_bytes(BROKEN[name])
     with pytest.raises(CorpusError, match="cut off or damaged") as caught:
         read_corpus(path, on_bad="count")
+    assert re.match(r"\d+ rows, \d+ bytes were read before it: ", caught.value.checked[1])
     assert caught.value.fix
+
+
+def test_a_gz_that_is_no_gzip_is_named_as_that(tmp_path: Path) -> None:
+    """It is not damaged: somebody unpacked it, or never packed it."""
+    path = tmp_path / "chat.jsonl.gz"
+    path.write_bytes(line())
+    with pytest.raises(CorpusError, match="has the name of a gzip file and is none") as caught:
+        read_corpus(path)
+    assert "rename it without .gz" in caught.value.fix
+
+
+def test_a_cut_gzip_file_tells_how_many_rows_came_before(tmp_path: Path) -> None:
+    """What was in it until then is counted, but for the last rows, which were still being unpacked."""
+    path = tmp_path / "chat.jsonl.gz"
+    packed = gzip.compress(line("x" * 10_000) * 100, compresslevel=0)
+    path.write_bytes(packed[: len(packed) // 2])
+    with pytest.raises(CorpusError, match="cut off or damaged") as caught:
+        read_corpus(path)
+    n_rows = int(caught.value.checked[1].split()[0])
+    assert 30 <= n_rows <= 50

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from pytest_ngram.engine import flags, preflight
 from pytest_ngram.errors import EngineError
+from pytest_ngram.table.price import Need, Price
 
 GIB = 2**30
 
@@ -143,3 +144,48 @@ def test_anonymous_need_beyond_available_is_refused() -> None:
     with pytest.raises(EngineError, match=r"needs 5\.00 GiB of its own, 4\.00 GiB are available"):
         preflight.check_memory(GIB, 5 * GIB, 4 * GIB, force=False)
     assert "5.00 GiB" in (preflight.check_memory(GIB, 5 * GIB, 4 * GIB, force=True) or "")
+
+
+def need(n_bytes: int, slots: int = 1) -> Need:
+    """What a table of so many bytes needs; its advice says for how much room it was asked."""
+    price = Price(anon_bytes=n_bytes, peak_bytes=0, load_s=0.0)
+    return Need(
+        "chats.lcs", 10, 20, slots, price, "measured here", lambda room: f"prune it to {room / GIB:.2f}"
+    )
+
+
+def test_a_table_has_to_fit_beside_the_model() -> None:
+    """A model that could be paged is refused with a table that takes its pages, with all numbers."""
+    assert preflight.check_memory(2 * GIB, GIB, 4 * GIB, table=need(GIB), force=False) is None
+    with pytest.raises(
+        EngineError, match=r"needs 2\.00 GiB, with model and caches 5\.00 GiB; 4\.00"
+    ) as caught:
+        preflight.check_memory(2 * GIB, GIB, 4 * GIB, table=need(2 * GIB), force=False)
+    assert caught.value.outcome == "refused"
+    assert "10 keys, 20 pairs, -np 1: predicted; measured here" in caught.value.checked
+    assert caught.value.fix == "prune it to 1.00; or give --ngram-force"
+
+
+def test_a_table_is_refused_by_its_peak_too() -> None:
+    """What counts is the most that is resident at once, be it only while the table is loaded."""
+    peaky = replace(need(0), price=Price(anon_bytes=0, peak_bytes=5 * GIB, load_s=0.0))
+    with pytest.raises(EngineError, match=r"needs 5\.00 GiB; 4\.00 GiB are available"):
+        preflight.check_memory(0, 0, 4 * GIB, table=peaky, force=False)
+
+
+def test_fewer_slots_are_advised_where_there_are_many() -> None:
+    """Each slot has a copy; there is never less than no room to be advised about."""
+    with pytest.raises(EngineError) as caught:
+        preflight.check_memory(
+            5 * GIB, GIB, 4 * GIB, table=need(GIB, slots=4), force=False, override="--force"
+        )
+    assert caught.value.fix == (
+        "prune it to 0.00; or take fewer slots than -np 4: each has a copy of the table; or give --force"
+    )
+
+
+def test_a_table_can_be_forced() -> None:
+    """The refusal becomes a warning with the same numbers."""
+    warning = preflight.check_memory(2 * GIB, GIB, 4 * GIB, table=need(2 * GIB), force=True)
+    assert warning is not None
+    assert "needs 2.00 GiB, with model and caches 5.00 GiB" in warning

@@ -86,3 +86,26 @@ def test_a_damaged_file_is_told(goldens: Goldens, change: tuple[str, str]) -> No
     path.write_text(text.replace(change[0], change[1], 1), encoding="utf-8")
     with pytest.raises((OptionError, MatrixError), match=path.name):
         goldens.texts("m")
+
+
+def test_two_files_of_one_fingerprint_are_told(goldens: Goldens) -> None:
+    """Which of them an answer is held against must not hang on their names."""
+    path = goldens.store_text("m", golden(HERE, "a", (1,)))
+    for copy in ("m.texts.aa.yaml", "m.texts.zz.yaml"):
+        (goldens.folder / copy).write_bytes(path.read_bytes())
+        with pytest.raises(OptionError, match="same fingerprint"):
+            goldens.texts("m")
+        (goldens.folder / copy).unlink()
+    assert len(goldens.texts("m")) == 1
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """The error names the golden and the folder, and leaves what is there."""
+    taken = tmp_path / "golden"
+    taken.write_text("a file")
+    goldens = Goldens(taken, tmp_path / "lock")
+    with pytest.raises(OptionError, match=r"m\.texts\.xllamacpp.*cannot be written.*\n.*golden"):
+        goldens.store_text("m", golden(HERE, "a", (1,)))
+    with pytest.raises(OptionError, match=r"m\.prompts\.yaml cannot be written"):
+        goldens.store_prompt("m", PromptFile(made_with="b1", model="abc", prompts={"a": (1,)}))
+    assert taken.read_text() == "a file"

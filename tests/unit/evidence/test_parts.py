@@ -11,9 +11,11 @@ from pytest_ngram.engine import elf
 from pytest_ngram.errors import EngineError, MatrixError, OptionError
 from pytest_ngram.evidence import issues
 from pytest_ngram.evidence.fingerprint import system_info
-from pytest_ngram.evidence.reproductions import BY_NAME
+from pytest_ngram.evidence.reproductions import ASKED_TYPES, PAST
 from pytest_ngram.evidence.wrong_tables import record, wrong_tables
+from pytest_ngram.judge.known_issues import explain
 from pytest_ngram.judge.seam import TABLES
+from pytest_ngram.judge.types import failed
 
 SHIPPED = Path(__file__).parents[3] / "gates" / "known_issues.yaml"
 LINE = (
@@ -49,9 +51,30 @@ def test_a_record_is_what_llama_cpp_reads() -> None:
 
 def test_shipped_issues_can_be_read() -> None:
     """The file in this repository names types, gates and reproductions that exist, and every reproduction."""
-    found = issues.read(SHIPPED, frozenset(BY_NAME))
+    found = issues.read(SHIPPED, ASKED_TYPES)
     assert {issue.upstream for issue in found if issue.upstream} == {27852, 22055, 28049, 27972}
-    assert {issue.reproduce for issue in found} == set(BY_NAME)
+    assert {issue.reproduce for issue in found} == set(ASKED_TYPES)
+
+
+PAST_THE_END = failed("accounting", "accepted past the end", [])
+
+
+@pytest.mark.parametrize(
+    ("types", "build", "status"),
+    [
+        (("draft-mtp",), "b11063", "known issue"),
+        (("draft-mtp", "ngram-simple"), "b11063", "known issue"),
+        (("ngram-cache", "ngram-simple"), "b11063", "known issue"),
+        (("draft-mtp", "draft-eagle3"), "b11063", "failed"),
+        (("draft-mtp", "ngram-simple"), "b11549", "failed"),
+    ],
+)
+def test_issue_28049_concerns_stacks(types: tuple[str, ...], build: str, status: str) -> None:
+    """Each type that its reproduction was seen with is excused by it, alone and in a stack, on old builds."""
+    shipped = issues.read(SHIPPED, ASKED_TYPES)
+    (issue,) = (issue for issue in shipped if issue.upstream == 28049)
+    assert set(issue.types) == set(PAST)
+    assert explain(PAST_THE_END, shipped, types, build, lambda issue: True).status == status
 
 
 @pytest.mark.parametrize(
@@ -61,6 +84,8 @@ def test_shipped_issues_can_be_read() -> None:
         (f"issues: [{ISSUE.replace('ngram-mod', 'ngram-mad')}]", "ngram-mad"),
         (f"issues: [{ISSUE.replace('mod-pool', 'mod-pol')}]", "mod-pool"),
         (f"issues: [{ISSUE.replace('title', 'titel')}]", "titel"),
+        (f"issues: [{ISSUE.replace('[ngram-mod]', '[]')}]", r"issues\[0\]\.types"),
+        (f"issues: [{ISSUE.replace('[ngram-mod]', '[ngram-mod, draft-mtp]')}]", "the reproduction asks"),
         (f"issues: [{ISSUE.replace('expect: e', 'expect: e, fixed_in: 11434')}]", "fixed_in"),
         (f"issues: [{ISSUE.replace('expect: e', 'expect: e, fixed_in: soon')}]", "no build"),
         (f"issues: [{ISSUE.replace('expect: e', 'expect: e, explains: [{gate: x, kind: y}]')}]", "gate"),
@@ -71,13 +96,17 @@ def test_wrong_issues_are_told(tmp_path: Path, text: str, said: str) -> None:
     path = tmp_path / "known_issues.yaml"
     path.write_text(text)
     with pytest.raises(MatrixError, match=said):
-        issues.read(path, frozenset(BY_NAME))
+        issues.read(path, ASKED_TYPES)
 
 
 def test_missing_issues_are_told(tmp_path: Path) -> None:
     """No file is not the same as no issue."""
     with pytest.raises(OptionError, match="cannot be read"):
-        issues.read(tmp_path / "none.yaml", frozenset(BY_NAME))
+        issues.read(tmp_path / "none.yaml", ASKED_TYPES)
+    path = tmp_path / "known_issues.yaml"
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(OptionError, match="cannot be read"):
+        issues.read(path, ASKED_TYPES)
 
 
 def test_symbols_of_a_library() -> None:

@@ -18,6 +18,7 @@ GOLDEN = "gates/test_golden.py::test_it[m/none/a]"
 OLD = GateReport(
     build="b1",
     capabilities=None,
+    unknown=("it hangs",),
     verdicts={
         TEXT.format("a"): passed("identity"),
         TEXT.format("b"): passed("identity", kind="numeric near-tie"),
@@ -43,7 +44,9 @@ def test_difference_of_two_runs() -> None:
         "b1 -> b2",
         "",
         "capabilities",
-        "  one of the two builds could not be asked",
+        "  not known of the old build",
+        "    it hangs",
+        "  not known of the new build",
         "",
         "identity by config",
         "  m/mtp1: 1 of 2 identical, 1 numeric near-tie, then 1 of 2 identical, 1 logic fault",

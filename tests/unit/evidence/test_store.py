@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from pytest_ngram.errors import EngineError, ModelError
+from pytest_ngram.errors import EngineError, ModelError, OptionError
 from pytest_ngram.evidence.store import EvidenceStore, session_folder
 from pytest_ngram.judge.types import Margin
 
@@ -69,3 +70,25 @@ def test_old_sessions_are_removed(tmp_path: Path) -> None:
         (session_folder(tmp_path, f"s{i}") / "x").mkdir(parents=True)
     assert len(list(tmp_path.iterdir())) <= 4
     assert (tmp_path / "s8").is_dir()
+
+
+def test_a_session_in_use_stays(tmp_path: Path) -> None:
+    """A run that waits long for one answer keeps its evidence and logs, whatever runs begin meanwhile."""
+    store = EvidenceStore(session_folder(tmp_path, "long"))
+    assert store.once("x", int, lambda: 1) == 1
+    os.utime(store.folder, (1, 1))
+    for i in range(9):
+        (session_folder(tmp_path, f"s{i}") / "x").mkdir(parents=True)
+    assert store.folder.is_dir()
+    del store
+    os.utime(tmp_path / "long", (1, 1))
+    session_folder(tmp_path, "next")
+    assert not (tmp_path / "long").exists()
+
+
+def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    """The error says what is wrong with which folder, and how much room there is."""
+    (tmp_path / "file").write_text("")
+    store = EvidenceStore(tmp_path / "file" / "session")
+    with pytest.raises(OptionError, match=r"cannot be kept: .*\n.*file: .*session\n.*folder: .*\n.*free"):
+        store.once("x", int, lambda: 1)

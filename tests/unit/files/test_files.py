@@ -25,6 +25,19 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize("is_link", [False, True])
+def test_what_is_no_file_is_never_replaced(tmp_path: Path, is_link: bool) -> None:
+    """A pipe stands for all of them: a device that is renamed over is gone for the whole host."""
+    pipe, path = tmp_path / "pipe", tmp_path / "link"
+    os.mkfifo(pipe)
+    path.symlink_to(pipe)
+    with pytest.raises(OSError, match="no regular file"):
+        write_whole(path if is_link else pipe, b"new")
+    assert stat.S_ISFIFO(pipe.lstat().st_mode)
+    assert path.is_symlink()
+    assert {each.name for each in tmp_path.iterdir()} == {"pipe", "link"}
+
+
 def write_half(path: Path, error: BaseException) -> None:
     with replacing(path) as new:
         new.write_bytes(b"half")

@@ -80,7 +80,9 @@ def test_a_missing_source_fails(answer: Make, changes: dict[str, Any], said: str
         ({"predicted_n": 59}, "timed"),
         ({"prompt_n": 19}, "prompt tokens"),
         ({"prompt_decodes": 3}, "steps"),
-        ({"by_type": {"draft-mtp": TypeCounts(60, 42)}}, "statistics"),
+        ({"by_type": {"draft-mtp": TypeCounts(60, 42)}}, "statistics count 42 accepted"),
+        ({"by_type": {"draft-mtp": TypeCounts(59, 43)}}, "statistics count 59 drafted"),
+        ({"by_type": {"a": TypeCounts(40, 43), "b": TypeCounts(21, 0)}}, "statistics count 61 drafted"),
         ({"trace": Trace(14, 15, 60, 28, (13, 9, 4, 2))}, "verify steps"),
         ({"trace": Trace(15, 15, 60, 28, (13, 9, 5, 1))}, "by position"),
     ],
@@ -116,6 +118,46 @@ def test_accepted_past_the_end(answer: Make) -> None:
         by_type={"ngram-simple": TypeCounts(15, 8)},
     )
     assert accounting.judge(seen, speculative=True).kind == "accepted past the end"
+
+
+def ended(answer: Make, stop: str, *, decodes: float, ends_whole: bool = True) -> str | None:
+    """The class of 60 tokens that 31 steps give, with so many decodes after the prompt."""
+    trace = msgspec.structs.replace(answer().trace, ends_whole=ends_whole)
+    seen = with_metric(answer(stop=stop, trace=trace), N_DECODE, decodes + 2)
+    return accounting.judge(seen, speculative=True).kind
+
+
+@pytest.mark.parametrize("stop", ["eos", "word"])
+def test_the_last_step_may_lose_its_own_token(answer: Make, stop: str) -> None:
+    """Where a draft that was accepted whole ends with the end, one decode more is right, and no other."""
+    assert ended(answer, stop, decodes=31) is None
+    assert ended(answer, stop, decodes=32) is None
+    assert ended(answer, stop, decodes=32, ends_whole=False) == "accepted past the end"
+    assert ended(answer, stop, decodes=33) == "accepted past the end"
+    assert ended(answer, stop, decodes=30) == "contradiction"
+
+
+def test_only_a_draft_can_be_accepted_past_the_end(answer: Make) -> None:
+    """A text that was cut by its limit, or decodes that no draft can hold, are plain contradictions."""
+    assert ended(answer, "limit", decodes=32) == "contradiction"
+    assert ended(answer, "eos", decodes=31 + 5) == "accepted past the end"
+    assert ended(answer, "eos", decodes=31 + 6) == "contradiction"
+
+
+def test_mtp_whose_last_draft_is_the_end(answer: Make) -> None:
+    """Three drafts of one token, all accepted, the last of them the end: 6 tokens in 3 verify steps."""
+    metrics = {N_DECODE: 5.0, DRAFTED: 3.0, ACCEPTED: 3.0, VERIFY: 3.0, POSITION: 3.0}
+    seen = answer(
+        tokens=tuple(range(6)),
+        predicted_n=6,
+        stop="eos",
+        draft_n=3,
+        draft_n_accepted=3,
+        metrics=metrics,
+        trace=Trace(3, 0, 3, 3, (3,), widths=(2, 2), ends_whole=True),
+        by_type={"draft-mtp": TypeCounts(3, 3)},
+    )
+    assert accounting.judge(seen, speculative=True).status == "passed"
 
 
 def test_a_baseline_that_drafts_is_caught(answer: Make) -> None:

@@ -23,8 +23,8 @@ def stored(print_: Fingerprint = HERE, ids: tuple[int, ...] = tuple(range(60)), 
     return Golden(**values | changes)
 
 
-def judged(answer: Answer, *files: Golden, **known: Any) -> tuple[str, str | None, str]:
-    asked = Asked(answer=answer, fingerprint=HERE, n_predict=60, update=UPDATE)
+def judged(answer: Answer, *files: Golden, strict: bool = False, **known: Any) -> tuple[str, str | None, str]:
+    asked = Asked(answer=answer, fingerprint=HERE, n_predict=60, update=UPDATE, strict=strict)
     expected = golden.chosen(asked, files) or ()
     verdict = golden.judge(asked, files, Seen(expected=expected, got=answer.tokens, **known))
     return verdict.status, verdict.kind, verdict.text
@@ -58,15 +58,39 @@ def test_other_ids_have_their_class(answer: Make, known: dict[str, Any], status:
 
 
 @pytest.mark.parametrize(
-    "field", [f.name for f in msgspec.structs.fields(Fingerprint) if f.name not in ("model", "isa")]
+    "field", [f.name for f in msgspec.structs.fields(Fingerprint) if f.name not in ("model", "family")]
 )
-def test_another_fingerprint_cannot_be_compared(answer: Make, field: str) -> None:
-    """Whichever field differs, it is named, and the texts are shown, not judged."""
-    other = msgspec.structs.replace(HERE, **{field: "other" if field[0] in "fc" else 77})
-    status, kind, text = judged(answer(tokens=(1, *range(1, 60))), stored(other))
-    assert (status, kind) == ("cannot compare", "another fingerprint")
-    assert f"{field}: stored" in text
-    assert "first difference at token 0" in text
+def test_a_golden_does_not_retire_itself(answer: Make, field: str) -> None:
+    """Whichever field changed under an engine is named, and the gate fails with the command for a new one."""
+    other = msgspec.structs.replace(HERE, **{field: "other" if field[0] in "fc" else (77,)})
+    for tokens in (tuple(range(60)), (1, *range(1, 60))):
+        status, kind, text = judged(answer(tokens=tokens), stored(other))
+        assert (status, kind) == ("failed", "another fingerprint")
+        assert f"{field}: stored" in text
+        assert ("the two texts are the same" in text) == (tokens[0] == 0)
+        assert UPDATE in text
+
+
+def test_another_family_cannot_be_compared(answer: Make) -> None:
+    """An engine that never had a golden is told where the texts part, and the lead; strictly it fails."""
+    other = msgspec.structs.replace(HERE, family="other", isa=("CPU",))
+    tokens, known = (1, *range(1, 60)), {"margin": Margin(0, 1, 0.1), "bound": 0.01}
+    for strict, wanted in ((False, "cannot compare"), (True, "failed")):
+        status, kind, text = judged(answer(tokens=tokens), stored(other), strict=strict, **known)
+        assert (status, kind) == (wanted, "another fingerprint")
+        assert "family: stored other, here xllamacpp" in text
+        assert "first difference at token 0" in text
+        assert "led with 0 by 0.100000 nats over its runner-up 1" in text
+        assert UPDATE in text
+
+
+def test_the_own_family_is_the_nearest(answer: Make) -> None:
+    """Although more fields differ: only its golden may not retire."""
+    other = msgspec.structs.replace(HERE, family="other")
+    own = msgspec.structs.replace(HERE, isa=("CPU",), threads=9)
+    status, _, text = judged(answer(), stored(other), stored(own))
+    assert status == "failed"
+    assert "threads: stored 9, here 1" in text
 
 
 def test_another_length_is_not_compared(answer: Make) -> None:

@@ -37,6 +37,8 @@ ids = st.lists(st.integers(0, 3), max_size=8).map(tuple)
         ({"got": OTHER, "margin": Margin(7, 9, 0.01), "bound": 0.02}, "logic fault"),
         ({"got": OTHER, "margin": Margin(9, 3, 0.01), "bound": 0.02}, "numeric near-tie"),
         ({"got": OTHER, "margin": Margin(3, 9, 0.0), "bound": 0.0}, "logic fault"),
+        ({"got": OTHER, "margin": Margin(3, 9, 0.0), "bound": 0.02}, "numeric near-tie"),
+        ({"got": OTHER, "margin": Margin(3, 9, -0.01), "bound": 0.02}, "logic fault"),
         ({"got": OTHER, "margin": Margin(3, 9, 0.01)}, "logic fault"),
         ({"got": OTHER}, "logic fault"),
     ],
@@ -109,7 +111,7 @@ def test_a_failure_shows_what_is_needed() -> None:
         "  first difference at token 2",
         "  none goes on 3 4 5",
         "  mtp1 goes on 9 4 5",
-        "  the baseline led with 3 over 9 by 0.500000 nats",
+        "  the baseline led with 3 by 0.500000 nats over its runner-up 9",
         "  a change of threads or batch moves a lead by up to 0.020000 nats on this model",
         "  verify batches were 2 to 4 tokens wide",
     ]

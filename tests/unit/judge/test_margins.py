@@ -31,6 +31,15 @@ def test_another_runner_up_is_left_out() -> None:
     assert largest_shift([Margin(7, 8, 2.0)], [Margin(7, 9, 1.0)]) == 0.0
 
 
+def test_a_lead_below_0_moves_no_bound() -> None:
+    """A token that was not the likeliest tells nothing of rounding, and so excuses no difference."""
+    assert largest_shift([Margin(7, 8, 2.0)], [Margin(7, 8, -1.0)]) == 0.0
+    assert largest_shift([Margin(7, 8, -2.0)], [Margin(8, 7, 1.0)]) == 0.0
+    assert (
+        largest_shift([Margin(7, 8, -2.0), Margin(7, 8, 2.0)], [Margin(7, 8, -1.0), Margin(7, 8, 1.5)]) == 0.5
+    )
+
+
 @given(leads)
 def test_nothing_moved_is_no_bound(values: list[float]) -> None:
     """Equal leads give 0, below which no lead lies: then no difference is a near-tie."""

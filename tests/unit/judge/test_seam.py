@@ -58,6 +58,7 @@ def test_tensor_names(names: tuple[str, ...], n_expert: int | None, nextn: int, 
         ([Place("a", 32, 33, 32), Place("b", 64, 4, 64)], 68, "b begins inside a"),
         ([Place("a", 32, 32, 32)], 63, "ends at byte 64"),
         ([], 63, "no tensor"),
+        ([Place("a", 32, None, 32), Place("b", 31, 4, 31)], 68, "a begins inside b"),
     ],
 )
 def test_tensor_places(places: list[Place], size: int, said: str | None) -> None:
@@ -65,6 +66,15 @@ def test_tensor_places(places: list[Place], size: int, said: str | None) -> None
     verdict = seam.places(places, size)
     assert (verdict.status == "passed") == (said is None)
     assert said is None or said in verdict.text
+
+
+@pytest.mark.parametrize("place", [Place("a", 32, None, 32), Place("a", 32, 32, None)])
+def test_an_unknown_place_is_no_pass(place: Place) -> None:
+    """A size or place that is not known is told as that, and strictly fails."""
+    for strict, status in ((False, "not checked"), (True, "failed")):
+        verdict = seam.places([place, Place("b", 64, 4, 64)], 68, strict=strict)
+        assert (verdict.status, verdict.kind) == (status, "unknown size")
+        assert "a: " in verdict.text
 
 
 @pytest.mark.parametrize("kind", seam.TABLES)
@@ -92,15 +102,22 @@ def test_graph_nodes(nodes: tuple[str, ...] | None, strict: bool, status: str) -
     assert seam.graph(nodes, strict=strict).status == status
 
 
+def test_a_graph_that_could_not_be_seen_fails() -> None:
+    """A program that is there and fails is neither a build without it nor one without the nodes."""
+    verdict = seam.graph(None, strict=False, problem="it hangs\nmore")
+    assert (verdict.status, verdict.kind, verdict.lines) == ("failed", "not seen", ("it hangs", "more"))
+
+
 def test_names_flags_lines_and_symbols() -> None:
     """Each fails by the name of what is missing."""
     assert seam.names("/metrics", ["a", "b"], ["a", "b"]).status == "passed"
     assert "b is not there" in seam.names("/metrics", ["a", "b"], ["a"]).text
     assert seam.flags("--help", ["--a"], {"x": ["--a", "-3", "1"]}).status == "passed"
     assert "--b of x" in seam.flags("--help", ["--a"], {"x": ["--a", "--b"]}).text
-    assert seam.held("log", {"trace-lines": True}).status == "passed"
-    assert "trace-lines" in seam.held("log", {"trace-lines": False}).text
-    assert seam.held("log", {}).status == "failed"
+    assert seam.held("log", ["trace-lines"], {"trace-lines": True, "more": False}).status == "passed"
+    assert "trace-lines was not seen" in seam.held("log", ["trace-lines"], {"trace-lines": False}).text
+    assert "trace-lines could not" in seam.held("log", ["trace-lines"], {"metrics": True}).text
+    assert seam.held("log", [], {"trace-lines": True}).status == "failed"
     assert seam.symbols({"f": True}).status == "passed"
     assert "f is not there" in seam.symbols({"f": False}).text
     assert seam.symbols({}).status == "not checked"
@@ -122,6 +139,7 @@ def test_no_difference_is_none() -> None:
         ({"lines": {"trace-lines": False}}, "lines: trace-lines: True -> False"),
         ({"tables": {"empty": "aborts"}}, "tables: empty: loads -> aborts"),
         ({"graph": ("n",)}, "graph: not known -> 1 names"),
+        ({"graph_problem": "it hangs"}, "graph: not seen: no -> it hangs"),
         ({"symbols": {}}, "symbols: f: True -> not known"),
     ],
 )
@@ -133,4 +151,5 @@ def test_each_difference_is_a_line(changes: dict[str, Any], line: str) -> None:
 def test_every_field_is_compared() -> None:
     """A new field of the report cannot be forgotten by the difference."""
     compared = {"flags", "spec_types", "metrics", "timings", "graph", "lines", "tables", "symbols", "build"}
+    compared |= {"graph_problem"}
     assert {field.name for field in msgspec.structs.fields(Report)} == compared | {"schema", "version"}

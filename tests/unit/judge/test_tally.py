@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pytest_ngram.judge.tally import lines, no_cases, told, vacuous
+from pytest_ngram.judge.tally import lines, no_cases, not_compared, told, vacuous
 from pytest_ngram.judge.types import Verdict, failed, passed
 
 
@@ -59,7 +59,32 @@ def test_a_kind_that_judged_nothing_is_vacuous() -> None:
     ]
     assert vacuous([golden, passed("golden")]) == []
     assert vacuous([Verdict("isolation", "known issue", "drafts differ")]) == []
-    assert vacuous([Verdict("seam", "not checked", "not offered")]) == []
+    unseen = Verdict("seam", "not checked", "not offered")
+    assert vacuous([unseen, passed("identity")]) == []
+
+
+def test_a_run_that_judged_nothing_is_vacuous() -> None:
+    """What may be left unchecked beside other gates is no green run by itself; stored goldens excuse none."""
+    unseen = [Verdict("seam", "not checked", "not offered"), Verdict("seam", "not checked", "none listed")]
+    assert vacuous(unseen) == [
+        "no gate was judged at all: 1 not checked, none listed; 1 not checked, not offered"
+    ]
+    assert vacuous([*unseen, failed("seam", "missing", [])]) == []
+    assert vacuous([no_cases("known issues", "issue")]) == [
+        "no gate was judged at all: 1 not checked, no cases needed"
+    ]
+    stored = Verdict("golden", "not checked", "stored")
+    assert vacuous([stored]) == []
+    assert vacuous([stored, *unseen]) != []
+
+
+def test_a_model_that_could_not_be_compared_is_told() -> None:
+    """Another model that carries the gate does not hide that nothing of this one was compared."""
+    other = Verdict("golden", "cannot compare", "another fingerprint")
+    verdicts = [("a/none/p", other), ("a/none/q", other), ("b/none/p", passed("golden"))]
+    assert not_compared(verdicts) == ["golden of a: 2 another fingerprint, and no case that was compared"]
+    assert not_compared([*verdicts, ("a/none/r", passed("golden"))]) == []
+    assert not_compared([("some-issue", Verdict("known issues", "cannot compare", "unknown build"))]) == []
 
 
 def test_a_test_without_cases_fails_its_kind() -> None:
@@ -69,4 +94,4 @@ def test_a_test_without_cases_fails_its_kind() -> None:
     assert vacuous([no_cases("seam", "drafting")]) == ["the gate seam has a test without cases"]
     assert vacuous([not_needed, passed("identity")]) == []
     assert vacuous([not_needed]) == ["the gate identity judged nothing: not checked in every case"]
-    assert vacuous([no_cases("known issues", "issue")]) == []
+    assert vacuous([no_cases("known issues", "issue"), passed("identity")]) == []

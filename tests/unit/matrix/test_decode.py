@@ -138,6 +138,15 @@ DRAFTED = [
     ("blocks: 2", "blocks: 2, models: []", "profiles.smoke.models"),
     ("corpus: {path: c.jsonl}", "corpus: {path: c.jsonl}, min_total: 0", "tables.demo.min_total"),
     ("corpus: {path: c.jsonl}", "corpus: {path: c.jsonl}, min_top_share: 80", "tables.demo.min_top_share"),
+    ("corpus: {path: c.jsonl}", "corpus: [{path: c.jsonl}, {}]", "tables.demo.corpus[1]"),
+    ("corpus: {path: c.jsonl}", "corpus: [{path: c.jsonl}, {pth: d}]", "tables.demo.corpus[1].pth"),
+    ("corpus: {path: c.jsonl}", "corpus: []", "tables.demo"),
+    ("corpus: {path: c.jsonl}", "corpus: [c.jsonl]", "tables.demo.corpus[0]"),
+    ("corpus: {path: c.jsonl}", "corpus: {path: c.jsonl}, max_mb: 0", "tables.demo.max_mb"),
+    ("corpus: {path: c.jsonl}", "corpus: {path: c.jsonl}, min_chars: 0", "tables.demo.min_chars"),
+    ("corpus: {path: c.jsonl}", "corpus: {path: c.jsonl}, seed: one", "tables.demo.seed"),
+    ("corpus: {path: c.jsonl}", "corpus: {path: c.jsonl}, seed: 2", "tables.demo.seed"),
+    ("corpus: {path: c.jsonl}", "file: {path: c.lcs}, max_mb: 4", "tables.demo"),
 ]
 
 
@@ -259,3 +268,14 @@ def test_rounds_of_a_type_that_keeps_state_are_refused(good: str, kind: str) -> 
         with pytest.raises(MatrixError, match="keeps state between requests"):
             decode_matrix(good.replace("types: [draft-mtp]", f"rounds: 2, types: [{types}]"), "m.yaml")
     decode_matrix(good.replace("types: [draft-mtp]", "rounds: 2, types: [draft-mtp, ngram-simple]"), "m.yaml")
+
+
+def test_a_table_is_built_from_one_file_or_several(good: str) -> None:
+    """`corpora` has them in the order written; of a table that is ready there are none."""
+    for text, paths in (
+        ("corpus: {path: c.jsonl}", ["c.jsonl"]),
+        ("corpus: [{path: c.jsonl}, {path: d.jsonl.gz}]", ["c.jsonl", "d.jsonl.gz"]),
+        ("file: {path: c.lcs}", []),
+    ):
+        table = decode_matrix(good.replace("corpus: {path: c.jsonl}", text), "m.yaml").tables["demo"]
+        assert [source.path for source in table.corpora] == paths

@@ -92,6 +92,15 @@ def test_a_typo_is_told(old: str, new: str, said: str) -> None:
         decode_matrix(TEXT.replace(old, new), str(Path("matrix.yaml")))
 
 
+def test_a_config_that_no_model_of_the_gates_has_is_told() -> None:
+    """It would be asked of nothing, and the run would be green without it."""
+    text = TEXT.replace("generate: {target: 0.7}", "generate: {target: 0.7}, configs: [none, mtp1]")
+    text = text.replace("gates: {", "gates: {models: [made], configs: [none, mtp1, cache], ")
+    with pytest.raises(MatrixError, match=r"gates\.configs\[2\]: 'cache' is a config of no model"):
+        decode_matrix(text, "matrix.yaml")
+    assert decode_matrix(text.replace("models: [made]", "models: [made, real]"), "matrix.yaml")
+
+
 @pytest.mark.parametrize(
     ("said", "types", "expected"),
     [

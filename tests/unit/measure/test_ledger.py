@@ -8,13 +8,25 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from pytest_ngram.errors import OptionError, RecordError
 from pytest_ngram.matrix.plan import PlannedCell
 from pytest_ngram.matrix.spec import MatrixSpec
 from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
-from pytest_ngram.record import Engine, Host, Model, Outcome, Prompt, Record, ServerStart, Table
+from pytest_ngram.record import (
+    ECHO,
+    Engine,
+    Host,
+    Leakage,
+    Model,
+    Outcome,
+    Prompt,
+    Record,
+    ServerStart,
+    Table,
+)
 
 HEADER = Header(journal=JOURNAL, version="0", matrix_sha256="ab", profile="smoke", seed=1)
 Save = Callable[[Iterable[tuple[PlannedCell, str]]], Ledger]
@@ -323,3 +335,38 @@ def test_a_judged_cell_is_failed_and_the_journal_keeps_what_was_measured(
     again = open_ledger(HEADER, resume=path, journal=None, default=lambda: path)
     again.choose(cells, matrix)
     assert len(again.restored) == len(cells) - 1
+
+
+def test_a_table_is_known_whatever_leaks_into_it(
+    cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record], tmp_path: Path
+) -> None:
+    """What is known of a cell's prompt is no other table, so its run goes on."""
+    table = Table(sha256="ab", keys=1, pairs=1, bytes=16)
+    leakage = Leakage(run=9, share=0.0, of_one_message=0.0, exact=0, near=0, at=None)
+    (cell, *_rest) = of_config(cells, "mtp1")
+    saved = replace(record_of(cell), table=replace(table, leakage=leakage))
+    path = tmp_path / "k.jsonl"
+    ledger = Ledger(path, HEADER)
+    ledger.add(saved)
+    ledger.close()
+    again = open_ledger(HEADER, resume=path, journal=None, default=lambda: path)
+    again.choose([cell], matrix)
+    assert again.restored[cell.cell] == saved
+    again.check_table("alpha", "mtp1", table)
+    with pytest.raises(RecordError, match="another table"):
+        again.check_table("alpha", "mtp1", replace(table, sha256="cd"))
+
+
+def test_echo_cells_are_judged_with_no_others(
+    cells: list[PlannedCell], matrix: MatrixSpec, record_of: Callable[..., Record], tmp_path: Path
+) -> None:
+    """A type that drafts on a corpus' own prompts alone did not take part, and nobody waits for these."""
+    real = of_config(cells, "ngram-cache")
+    echo = replace(real[0], prompt="echo-1", prompt_set=ECHO)
+    ledger = Ledger(tmp_path / "j.jsonl", HEADER)
+    ledger.choose([*real, echo], matrix)
+    for planned in real:
+        ledger.add(record_of(planned))
+    assert [record.cell for record in ledger.alike(real[0].cell) or []] == [each.cell for each in real]
+    ledger.add(record_of(echo))
+    assert len(ledger.alike(real[0].cell) or []) == 2

@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pytest_ngram.table.build import BuiltTable, build_table
+from pytest_ngram.table import Ids
+from pytest_ngram.table.build import BuiltTable, Tokenizer, Wanted, build_table
+from pytest_ngram.table.build.tokenizing import TokenizeMany
 
 WriteCorpus = Callable[[str, list[str]], Path]
 Build = Callable[..., BuiltTable]
+
+
+def as_bytes(texts: Sequence[str]) -> list[Ids]:
+    """A tokenizer whose ids are the bytes of the text."""
+    return [np.frombuffer(text.encode(), np.uint8).astype(np.int32) for text in texts]
 
 
 @pytest.fixture
@@ -43,17 +51,18 @@ def in_cache(cache: Path) -> Callable[[], set[str]]:
 
 @pytest.fixture
 def build(write_corpus: WriteCorpus, texts: list[str], cache: Path) -> Build:
-    """`build_table` with arguments that work, any of which a test may change."""
+    """`build_table` with arguments that work, any of which a test may change.
+
+    `paths` and what else `Wanted` has, `tokenize`, `tokens` (a token cache), and those of `build_table`.
+    """
     corpus = write_corpus("chat.jsonl", texts)
 
-    def run(**changes: object) -> BuiltTable:
-        arguments: dict[str, object] = {
-            "tokenize": lambda text: list(text.encode()),
-            "vocab_sha256": "a" * 64,
-            "n_vocab": 256,
-            "cache_dir": cache,
-            **changes,
-        }
-        return build_table(arguments.pop("corpus_path", corpus), **arguments)  # type: ignore[arg-type]
+    def run(
+        *, tokenize: TokenizeMany = as_bytes, n_vocab: int = 256, tokens: object = None, **changes: object
+    ) -> BuiltTable:
+        of_wanted = {name: changes.pop(name) for name in Wanted.__slots__ if name in changes}
+        wanted = Wanted(**{"paths": (corpus,), **of_wanted})  # type: ignore[arg-type]
+        tokenizer = Tokenizer(tokenize, "a" * 64, n_vocab, tokens)  # type: ignore[arg-type]
+        return build_table(wanted, tokenizer, **{"cache_dir": cache, **changes})  # type: ignore[arg-type]
 
     return run

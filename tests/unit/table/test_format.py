@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pytest_ngram.errors import TableError
-from pytest_ngram.table import COUNT_LIMIT, INT32_MAX, Counts
+from pytest_ngram.table import COUNT_LIMIT, ID_LIMIT, INT32_MAX, Counts
 from pytest_ngram.table.format import decode, encode, verify
 
 Key = tuple[int, ...]
 Table = dict[Key, dict[int, int]]
 
-IDS = st.integers(0, INT32_MAX - 1)
+IDS = st.integers(0, ID_LIMIT - 1)
 FOLLOWERS = st.dictionaries(IDS, st.integers(1, 10_000_000), min_size=1, max_size=4)
 TABLES = st.dictionaries(st.tuples(IDS, IDS), FOLLOWERS, min_size=1, max_size=8)
 SMALL = st.integers(0, 5)

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import os
+import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pytest_ngram
 from pytest_ngram.errors import TableError
+from pytest_ngram.table import Ids
 from pytest_ngram.table.build import BuiltTable, manifest_path
+from pytest_ngram.table.build.files import write_table
 
 Build = Callable[..., BuiltTable]
 InCache = Callable[[], set[str]]
@@ -37,7 +41,7 @@ def fail_on_call(monkeypatch: pytest.MonkeyPatch, name: str, nth: int, code: int
 @pytest.mark.parametrize("had_one", [False, True])
 @pytest.mark.parametrize(
     "failing",
-    [("fsync", 1), ("replace", 1), ("fsync", 2), ("fsync", 3), ("replace", 2), ("fsync", 4)],
+    [*(("fsync", nth) for nth in range(1, 7)), ("replace", 1), ("replace", 2)],
     ids=str,
 )
 def test_a_full_disk_leaves_nothing_half_written(
@@ -55,23 +59,56 @@ def test_a_full_disk_leaves_nothing_half_written(
     assert build().how == "built"
 
 
-def test_an_interrupted_write_leaves_nothing(
+def second_replace(does: Callable[[], None]) -> Callable[..., None]:
+    """`os.replace` that does something between the first file that takes its name and the second."""
+    real, calls = os.replace, [0]
+
+    def replace(*args: object) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            does()
+        real(*args)  # type: ignore[arg-type]
+
+    return replace
+
+
+def test_a_write_that_fails_between_the_two_leaves_nothing(
     build: Build, in_cache: InCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ctrl-C between the table and its manifest passes on, and leaves neither."""
+    """Where the second of the two cannot take its name, neither is left: they would not fit."""
+
+    def fail() -> None:
+        raise OSError(errno.EIO, "broken")
+
     with monkeypatch.context() as patch:
-        real, calls = os.replace, [0]
-
-        def replace(*args: object) -> None:
-            calls[0] += 1
-            if calls[0] == 2:
-                raise KeyboardInterrupt
-            real(*args)  # type: ignore[arg-type]
-
-        patch.setattr(os, "replace", replace)
-        with pytest.raises(KeyboardInterrupt):
+        patch.setattr(os, "replace", second_replace(fail))
+        with pytest.raises(TableError, match="folder for tables cannot be used"):
             build()
     assert in_cache() == set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_between_the_two_leaves_a_whole_pair(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: signal.Signals
+) -> None:
+    """A signal while a table and its manifest take the places of older ones waits until both have."""
+    path, beside = tmp_path / "t.lcs", tmp_path / "t.json"
+    write_table(path, b"old table", beside, b"old manifest")
+
+    def stop(number: int, frame: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    before = signal.signal(number, stop)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "replace", second_replace(lambda: signal.raise_signal(number)))
+            with pytest.raises(KeyboardInterrupt, match=f"{number:d}"):
+                write_table(path, b"new table", beside, b"new manifest")
+        assert signal.getsignal(number) is stop
+    finally:
+        signal.signal(number, before)
+    assert (path.read_bytes(), beside.read_bytes()) == (b"new table", b"new manifest")
+    assert {each.name for each in tmp_path.iterdir()} == {"t.lcs", "t.json"}
 
 
 def test_what_a_killed_process_left_is_removed(build: Build, cache: Path) -> None:
@@ -96,7 +133,7 @@ def test_a_folder_that_cannot_be_used_is_named(build: Build, tmp_path: Path) -> 
 def test_a_tokenizers_own_error_passes_as_it_is(build: Build, in_cache: InCache) -> None:
     """A lost connection is not mistaken for a disk error, and leaves nothing."""
 
-    def lost(_text: str) -> list[int]:
+    def lost(_texts: Sequence[str]) -> list[Ids]:
         raise ConnectionResetError("server gone")
 
     with pytest.raises(ConnectionResetError, match="server gone"):
@@ -107,22 +144,23 @@ def test_a_tokenizers_own_error_passes_as_it_is(build: Build, in_cache: InCache)
 SCRIPT = """
 import os, resource, sys, time
 from pathlib import Path
+import numpy as np
 from pytest_ngram.errors import TableError
-from pytest_ngram.table.build import build_table
+from pytest_ngram.table.build import Tokenizer, Wanted, build_table
 
 corpus, cache, log, limit = sys.argv[1:]
 if int(limit):
     resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
 
-def tokenize(text):
+def tokenize(texts):
     with open(log, "a") as file:
-        file.write(text + "\\n")
-    time.sleep(0.1)
-    return list(text.encode())
+        file.writelines(text + "\\n" for text in texts)
+    time.sleep(0.5)
+    return [np.array(list(text.encode()), np.int32) for text in texts]
 
 try:
     built = build_table(
-        Path(corpus), tokenize=tokenize, vocab_sha256="v", n_vocab=256, cache_dir=Path(cache)
+        Wanted((Path(corpus),)), Tokenizer(tokenize, "v", 256), cache_dir=Path(cache)
     )
 except TableError as error:
     print(error)
@@ -177,7 +215,7 @@ def test_a_write_that_the_kernel_cuts_short_leaves_nothing(
     """A real failing write, by a limit on the size of files, is a clear error without leftovers."""
     corpus = write_corpus("chat.jsonl", texts)
     process = start(corpus, limit_bytes=40)
-    assert "folder for tables cannot be used" in process.communicate(timeout=30)[0]
+    assert "larger than a file may be" in process.communicate(timeout=30)[0]
     assert in_cache() == set()
 
 
@@ -185,12 +223,12 @@ def test_a_lock_held_for_too_long_is_an_error(build: Build) -> None:
     """A wait has an end, and the error names the lock."""
     errors: list[TableError] = []
 
-    def meanwhile(text: str) -> list[int]:
+    def meanwhile(texts: Sequence[str]) -> list[Ids]:
         if not errors:
             with pytest.raises(TableError, match="too long") as caught:
                 build(lock_timeout_s=0.0)
             errors.append(caught.value)
-        return list(text.encode())
+        return [np.array(list(text.encode()), np.int32) for text in texts]
 
     assert build(tokenize=meanwhile).how == "built"
     assert ".lock" in errors[0].checked[0]

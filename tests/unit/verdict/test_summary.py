@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from pytest_ngram.record import Cell, Host, Memory, Outcome, Record, Round
 from pytest_ngram.verdict.summary import ModelSummary, Row, seconds_per_token, summarise
@@ -282,3 +283,17 @@ def test_an_expected_abstention_keeps_its_numbers() -> None:
     assert row.change is not None
     assert row.abstained == "inert, as expected: why"
     assert row_of([a_record("none"), good], "ngram-mod").abstained is None
+
+
+def test_prompts_out_of_a_corpus_are_in_no_row() -> None:
+    """Echo prompts change no figure, and have rows of their own where they are asked for."""
+    records = [a_record("none"), a_record("t", predicted_ms=1000.0)]
+    echo = [
+        replace(record, cell=replace(record.cell, prompt="e", prompt_set="echo"))
+        for record in (a_record("none"), a_record("t", predicted_ms=1.0))
+    ]
+    assert summarise([*records, *echo]) == summarise(records)
+    (own,) = summarise([*records, *echo], echo=True)
+    assert [row.cells for row in own.rows] == [1, 1]
+    assert own.rows[1].change is not None
+    assert own.rows[1].change.value == pytest.approx(999)

@@ -1,142 +1,15 @@
-"""Counting 2-grams: which third token followed two tokens, how often. Pure."""
+"""What to keep of counts, what llama.cpp can compute with, and what it drafts from. Pure."""
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from pytest_ngram.errors import TableError
-from pytest_ngram.table import COUNT_LIMIT, INT32_MAX, Counts, Ids, Longs
-
-# Three ids packed into one int64 sort as one number; 21 bits hold every vocabulary in use (262 144 is 18).
-ID_BITS = 21
-ID_LIMIT = 1 << ID_BITS
-CHUNK_TOKENS = 1 << 20
+from pytest_ngram.table import COUNT_LIMIT, INT32_MAX, Counts, Longs
 
 # The longest context of the models that this project is for; see `count_cap_for`.
 CONTEXT_TOKENS = 1 << 18
-
-
-class _Run(NamedTuple):
-    """Packed (a, b, third), ascending, no value twice, with their counts; both int64 of one shape."""
-
-    packed: Longs
-    seen: Longs
-
-
-def count_bigrams(messages: Iterable[Sequence[int]], *, chunk_tokens: int = CHUNK_TOKENS) -> Counts:
-    """Count the third token of every two, inside each message only.
-
-    Of the messages `[1 2 3 1 2 3]`, `[1 2 4]` and `[7 8]` the first holds (1 2)→3 twice, (2 3)→1 and
-    (3 1)→2; the second holds (1 2)→4; the third is too short. So::
-
-        key_a  key_b  third  count
-            1      2      3      2
-            1      2      4      1
-            2      3      1      1
-            3      1      2      1
-
-    Nothing is counted across a seam, so (2 3)→1 is one, not two. These are the counts that
-    `llama-lookup-create` would make of each message alone.
-
-    Args:
-        messages: token ids of one message each, read once and not kept.
-        chunk_tokens: how many tokens are counted at a time. Memory is that of one chunk (at least one
-            message) plus about 50 bytes for each different (a, b, third).
-
-    Raises:
-        TableError: an id is below 0 or needs more than 21 bits.
-    """
-    runs: list[_Run] = []
-    for ids, lengths in _chunks(messages, chunk_tokens):
-        runs.append(_count_chunk(ids, lengths))
-        # As in a merge sort: only runs of like length are merged, so a pair is moved log(chunks) times.
-        while len(runs) > 1 and len(runs[-2].packed) < 2 * len(runs[-1].packed):
-            runs.append(_merge_runs(runs.pop(), runs.pop()))
-    while len(runs) > 1:
-        runs.append(_merge_runs(runs.pop(), runs.pop()))
-    return _unpack(runs[0] if runs else _Run(np.zeros(0, np.int64), np.zeros(0, np.int64)))
-
-
-def _chunks(messages: Iterable[Sequence[int]], chunk_tokens: int) -> Iterator[tuple[Longs, Longs]]:
-    """Whole messages end to end, with the length of each; a chunk closes at `chunk_tokens` or more."""
-    ids, lengths = array("q"), array("q")
-    for message in messages:
-        ids.extend(message)
-        lengths.append(len(message))
-        if len(ids) >= chunk_tokens:
-            yield np.frombuffer(ids, np.int64), np.frombuffer(lengths, np.int64)
-            ids, lengths = array("q"), array("q")
-    if ids:
-        yield np.frombuffer(ids, np.int64), np.frombuffer(lengths, np.int64)
-
-
-def _count_chunk(ids: Longs, lengths: Longs) -> _Run:
-    _require_packable(ids)
-    inside = np.ones(max(len(ids) - 2, 0), np.bool_)
-    # The last two tokens of a message begin no triple of their own message.
-    ends = np.cumsum(lengths)
-    seams = np.concatenate((ends - 1, ends - 2))
-    inside[seams[(seams >= 0) & (seams < len(inside))]] = False
-    packed = _packed(ids[:-2], ids[1:-1], ids[2:])[inside]
-    return _Run(*np.unique(packed, return_counts=True))
-
-
-def _require_packable(ids: Ids | Longs) -> None:
-    low, high = int(ids.min(initial=0)), int(ids.max(initial=0))
-    if low < 0 or high >= ID_LIMIT:
-        raise TableError(
-            f"token id {low if low < 0 else high} cannot be counted",
-            checked=[f"ids that came with it: {low} to {high}; allowed: 0 to {ID_LIMIT - 1}"],
-            fix="let the tokenizer of the model that the table is for make the ids",
-        )
-
-
-def _packed(key_a: Longs, key_b: Longs, third: Longs) -> Longs:
-    return key_a << (2 * ID_BITS) | key_b << ID_BITS | third
-
-
-def _pack(counts: Counts) -> _Run:
-    ids = (counts.key_a, counts.key_b, counts.third)
-    for column in ids:
-        _require_packable(column)
-    return _Run(_packed(*(column.astype(np.int64) for column in ids)), counts.count)
-
-
-def _unpack(run: _Run) -> Counts:
-    mask = ID_LIMIT - 1
-    return Counts(
-        (run.packed >> (2 * ID_BITS)).astype(np.int32),
-        (run.packed >> ID_BITS & mask).astype(np.int32),
-        (run.packed & mask).astype(np.int32),
-        run.seen,
-    )
-
-
-def _merge_runs(left: _Run, right: _Run) -> _Run:
-    packed = np.concatenate((left.packed, right.packed))
-    # "stable" is a merge sort, which finds the two ascending runs and only merges them.
-    order = np.argsort(packed, kind="stable")
-    packed = packed[order]
-    starts = np.flatnonzero(np.concatenate(([True], packed[1:] != packed[:-1])))
-    if not len(packed):
-        return left
-    count = np.concatenate((left.seen, right.seen))[order]
-    return _Run(packed[starts], np.add.reduceat(count, starts))
-
-
-def merge(left: Counts, right: Counts) -> Counts:
-    """Add up two sets of counts: {(1 2)→3: 2} and {(1 2)→3: 1, (1 2)→4: 1} make {(1 2)→3: 3, (1 2)→4: 1}.
-
-    The same sums as `llama-lookup-merge`, in int64: cap them before they are written.
-
-    Raises:
-        TableError: an id is below 0 or needs more than 21 bits.
-    """
-    return _unpack(_merge_runs(_pack(left), _pack(right)))
 
 
 def prune(

@@ -1,0 +1,78 @@
+"""`pytest-ngram`: prepares a repository, fetches a corpus, makes tables, and looks at tables and models."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import io
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+from pytest_ngram import __version__
+from pytest_ngram.cli import corpus, init, look, replay, table
+from pytest_ngram.errors import NgramError
+
+_INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command. Returns 0, or 1 with the error on standard error, or 130 after Ctrl-C."""
+    arguments = parser().parse_args(argv)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without dashes and dots still gets the numbers
+    with _noting_ctrl_c() as pressed:
+        try:
+            for line in arguments.run(arguments):
+                print(line)
+        except NgramError as error:
+            print(f"{type(error).__name__}: {error}", file=sys.stderr)
+            return 1
+        except (KeyboardInterrupt, ImportError) as error:
+            if isinstance(error, ImportError) and not pressed:
+                raise
+            print("stopped by Ctrl-C", file=sys.stderr)
+            return _INTERRUPTED
+    return 0
+
+
+@contextlib.contextmanager
+def _noting_ctrl_c() -> Iterator[list[int]]:
+    """Yield a list that Ctrl-C puts its signal into before it raises `KeyboardInterrupt`.
+
+    A module written in C that is interrupted while it is imported drops that, and raises an `ImportError`
+    that does not tell where it is from. A handler that somebody else has set, or none (SIGINT is ignored),
+    stays.
+    """
+    pressed: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        pressed.append(number)
+        signal.default_int_handler(number, frame)
+
+    in_main = threading.current_thread() is threading.main_thread()
+    if not in_main or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield pressed
+        return
+    signal.signal(signal.SIGINT, note)
+    try:
+        yield pressed
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the command line: `pytest-ngram COMMAND …`."""
+    top = argparse.ArgumentParser(
+        prog="pytest-ngram",
+        description="Prepares a repository, makes lookup tables, and looks at them and at models. "
+        "Cells are measured with `pytest bench`.",
+    )
+    top.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
+    commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
+    for group in (init, corpus, table, look, replay):
+        group.add(commands)
+    return top
