@@ -39,7 +39,7 @@ LAX, STRICT = range(2)
 STATIC_SIZE = 2  # LLAMA_NGRAM_STATIC
 _INT32 = 1 << 31
 
-N_DRAFT, MENDED, LUCK = range(3)
+N_DRAFT, MENDED, LUCK, OUTSIDE = range(4)
 LEARNT_TO, TIES, PAST_BEGIN = range(3)
 # who gets a tie: the walk of libstdc++, what will be accepted, what will not
 WALK, BEST, WORST = range(3)
@@ -49,7 +49,8 @@ class Cache(NamedTuple):
     """The state of one slot.
 
     Args:
-        numbers: int64 of shape (3,): how many tokens a draft may have, mended, who gets a tie.
+        numbers: int64 of shape (4,): how many tokens a draft may have, mended, who gets a tie, and what C++
+            reads two places before its draft, -1 for nothing that is known.
         now: int64 of shape (3,): how many tokens are learnt, ties met, n-grams that began before the text.
         context, dynamic, static: the tables.
         steps: int64 of shape (8,), scratch: the nodes of the n-grams of 1 to 4 tokens, in two tables.
@@ -69,12 +70,13 @@ def new_cache(
     capacity: int,
     *,
     luck: int = WALK,
+    outside: int = NONE,
     dynamic: Counts | None = None,
     static: Counts | None = None,
 ) -> Cache:
     """Return it with an empty context that has room for `capacity` tokens."""
     return Cache(
-        numbers=np.array([n_draft, int(mended), luck], np.int64),
+        numbers=np.array([n_draft, int(mended), luck, outside], np.int64),
         now=np.zeros(3, np.int64),
         context=new_counts(capacity),
         dynamic=new_counts(0) if dynamic is None else dynamic,
@@ -146,10 +148,14 @@ def _next_token(state: Cache, tokens: Longs, end: int, out: Longs, count: int, e
             continue
         node, longest = 0, 0
         for size in range(1, MOST + 1):
-            if size > end + count:
+            token = NONE
+            if size <= end + count:
+                token = _back(tokens, end, out, count, size)
+            else:
                 state.now[PAST_BEGIN] += 1
-                break
-            node = child(counts, node, _back(tokens, end, out, count, size))
+                if size == end + count + 1 and end == STATIC_SIZE:
+                    token = int(state.numbers[OUTSIDE])
+            node = NONE if token == NONE else child(counts, node, token)
             if node == NONE:
                 break
             state.steps[size - 1] = node

@@ -42,7 +42,7 @@ def settings(policy: Policy, grid: dict[str, tuple[int, ...]]) -> list[Policy]:
     `min` above `max` and the like are no settings, and are left out.
 
     Raises:
-        OptionError: no drafter has a number of that name, or there are too many combinations.
+        OptionError: no drafter has a number of that name, or there are too many combinations, or none.
     """
     for name in grid:
         if not any(name in dict(each.numbers) for each in policy.drafters):
@@ -61,6 +61,8 @@ def settings(policy: Policy, grid: dict[str, tuple[int, ...]]) -> list[Policy]:
             wanted.append(drafter(each.name, numbers, each.variant))
         else:
             found.append(stack(wanted))
+    if not found:
+        raise _wrong("there is no setting to try", "`min` is above `max` in every combination")
     return list(dict.fromkeys(found))
 
 

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
 import numpy as np
 import pytest
 from literal import Table
 
-from pytest_ngram.replay.kernels import keep_kernels
-
-# before the drafters are imported; the folder is that of these very sources, so sessions may share it
-keep_kernels(Path(tempfile.gettempdir()) / f"pytest-ngram-{os.getuid()}")
-
-from pytest_ngram.drafting.counts import Counts, new_counts, read_table  # noqa: E402
-from pytest_ngram.drafting.policy import parse  # noqa: E402
-from pytest_ngram.drafting.slot import Request, Slot  # noqa: E402
+from pytest_ngram.drafting.counts import Counts, new_counts, read_table
+from pytest_ngram.drafting.policy import parse
+from pytest_ngram.drafting.slot import Request, Slot
 
 
 def _counts(table: Table) -> Counts:

@@ -79,7 +79,7 @@ def servers(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(server=servers())
 def test_every_step_is_that_of_the_literal_drafters(
     server: dict[str, Any], counts_of: Callable[[literal.Table], Counts]
