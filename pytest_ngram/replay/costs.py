@@ -84,7 +84,8 @@ def read_curve(path: Path) -> Curve:
             raise ValueError("it is no JSON object")
         curve = _measured(data["curve"]) if "curve" in data else _plain(data)
     except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        cause = error.strerror if isinstance(error, OSError) else str(error)
+        missing = f"it has no {error}" if isinstance(error, KeyError) else str(error)
+        cause = error.strerror if isinstance(error, OSError) else missing
         raise OptionError(
             f"the cost curve {path.name} cannot be read: {cause}", checked=[str(path)], fix=f"name {_FORMS}"
         ) from error
