@@ -142,29 +142,54 @@ def _back(tokens: Longs, end: int, out: Longs, count: int, i: int) -> int:
 @kernel
 def _next_token(state: Cache, tokens: Longs, end: int, out: Longs, count: int, expected: int) -> int:
     static = _static_node(state, tokens, end, out, count)
-    for table in range(2):
-        counts = state.context if table == LAX else state.dynamic
-        if counts.size[N_PAIRS] == 0:
-            continue
-        node, longest = 0, 0
-        for size in range(1, MOST + 1):
-            token = NONE
-            if size <= end + count:
-                token = _back(tokens, end, out, count, size)
-            else:
-                state.now[PAST_BEGIN] += 1
-                if size == end + count + 1 and end == STATIC_SIZE:
-                    token = int(state.numbers[OUTSIDE])
-            node = NONE if token == NONE else child(counts, node, token)
-            if node == NONE:
-                break
-            state.steps[size - 1] = node
-            longest = size
-        for size in range(longest, 0, -1):
-            token = _of_node(state, counts, state.steps[size - 1], static, table, size, expected)
-            if token != NONE:
-                return token
-    return NONE if static == NONE else _of_static(state, static, expected)
+    token = _of_table(state, state.context, tokens, end, out, count, static, LAX, expected)
+    if token == NONE:
+        token = _of_table(state, state.dynamic, tokens, end, out, count, static, STRICT, expected)
+    if token == NONE and static != NONE:
+        token = _of_static(state, static, expected)
+    return token
+
+
+@kernel
+def _of_table(
+    state: Cache,
+    counts: Counts,
+    tokens: Longs,
+    end: int,
+    out: Longs,
+    count: int,
+    static: int,
+    table: int,
+    expected: int,
+) -> int:
+    """The token of the longest n-gram that is sure enough; -1 for none."""
+    if counts.size[N_PAIRS] == 0:
+        return NONE
+    node, longest = 0, 0
+    for size in range(1, MOST + 1):
+        if size <= end + count:
+            token = _back(tokens, end, out, count, size)
+        else:
+            token = _before_text(state, end, count, size)
+        if token == NONE:
+            break
+        node = child(counts, node, token)
+        if node == NONE:
+            break
+        state.steps[size - 1] = node
+        longest = size
+    for size in range(longest, 0, -1):
+        token = _of_node(state, counts, state.steps[size - 1], static, table, size, expected)
+        if token != NONE:
+            return token
+    return NONE
+
+
+@kernel
+def _before_text(state: Cache, end: int, count: int, size: int) -> int:
+    """What C++ reads for a token before the text, counted; -1 where nothing is known of it."""
+    state.now[PAST_BEGIN] += 1
+    return int(state.numbers[OUTSIDE]) if size == end + count + 1 and end == STATIC_SIZE else NONE
 
 
 @kernel
@@ -196,16 +221,17 @@ def _of_node(
     state: Cache, counts: Counts, node: int, static: int, table: int, size: int, expected: int
 ) -> int:
     """The token that a key drafts, its counts weighted by the static table; -1 for none."""
-    row = counts.nodes[node]
+    nodes = counts.nodes
     samples, percent = _SAMPLES[table, size - 1], _PERCENT[table, size - 1]
-    if row[SIZE] == 0 or row[TOTAL] < samples:
+    total = nodes[node, TOTAL]
+    if nodes[node, SIZE] == 0 or total < samples:
         return NONE
-    if row[TOTAL] < _INT32 // 100 and not _enough(state, row[TOP], row[TOTAL], samples, percent):
+    if total < _INT32 // 100 and not _enough(state, nodes[node, TOP], total, samples, percent):
         return NONE
-    best, equal, chosen = row[TOP], row[EQUAL], row[BEST_PAIR]
+    best, equal, chosen = nodes[node, TOP], nodes[node, EQUAL], nodes[node, BEST_PAIR]
     if static != NONE or best >= _INT32:
-        best, equal, chosen = _weighted(state, counts, row[FIRST], static)
-    total = wrapped(state, row[TOTAL])
+        best, equal, chosen = _weighted(state, counts, nodes[node, FIRST], static)
+    total = wrapped(state, total)
     if chosen == NONE:
         return NONE
     if equal > 1:

@@ -103,7 +103,7 @@ def add(counts: Counts, node: int, token: int, count: int) -> None:
     """Add to what was seen of a token after a node's n-gram."""
     key = (node << _SHIFT) + token
     slot = slot_of(counts.pair_slots, key)
-    row = counts.nodes[node]
+    nodes, pairs = counts.nodes, counts.pairs
     if counts.pair_slots[slot, KEY] == key:
         pair = counts.pair_slots[slot, AT]
     else:
@@ -111,22 +111,22 @@ def add(counts: Counts, node: int, token: int, count: int) -> None:
         counts.size[N_PAIRS] = pair + 1
         counts.pair_slots[slot, KEY] = key
         counts.pair_slots[slot, AT] = pair
-        counts.pairs[pair, TOKEN] = token
-        counts.pairs[pair, COUNT] = 0
-        counts.pairs[pair, NEXT] = NONE
-        if row[FIRST] == NONE:
-            row[FIRST] = pair
+        pairs[pair, TOKEN] = token
+        pairs[pair, COUNT] = 0
+        pairs[pair, NEXT] = NONE
+        if nodes[node, FIRST] == NONE:
+            nodes[node, FIRST] = pair
         else:
-            counts.pairs[row[LAST], NEXT] = pair
-        row[LAST] = pair
-        row[SIZE] += 1
-    counts.pairs[pair, COUNT] += count
-    row[TOTAL] += count
-    seen = counts.pairs[pair, COUNT]
-    if seen > row[TOP]:
-        row[TOP], row[BEST], row[EQUAL] = seen, pair, 1
-    elif seen == row[TOP]:
-        row[EQUAL] += 1
+            pairs[nodes[node, LAST], NEXT] = pair
+        nodes[node, LAST] = pair
+        nodes[node, SIZE] += 1
+    pairs[pair, COUNT] += count
+    nodes[node, TOTAL] += count
+    seen = pairs[pair, COUNT]
+    if seen > nodes[node, TOP]:
+        nodes[node, TOP], nodes[node, BEST], nodes[node, EQUAL] = seen, pair, 1
+    elif seen == nodes[node, TOP]:
+        nodes[node, EQUAL] += 1
 
 
 @kernel
