@@ -8,16 +8,16 @@ import numpy as np
 
 from pytest_ngram.drafting.compiled import Longs, kernel
 from pytest_ngram.drafting.counts import (
-    BEST as BEST_PAIR,
-)
-from pytest_ngram.drafting.counts import (
+    AT,
     COUNT,
     EQUAL,
     FIRST,
+    KEY,
     MOST,
     N_PAIRS,
     NEXT,
     NONE,
+    SHIFT,
     SIZE,
     TOKEN,
     TOP,
@@ -29,6 +29,10 @@ from pytest_ngram.drafting.counts import (
     learn,
     learn_last,
     new_counts,
+    slot_of,
+)
+from pytest_ngram.drafting.counts import (
+    BEST as BEST_PAIR,
 )
 from pytest_ngram.drafting.hash_order import walk_order
 
@@ -165,6 +169,7 @@ def _of_table(
     """The token of the longest n-gram that is sure enough; -1 for none."""
     if counts.size[N_PAIRS] == 0:
         return NONE
+    slots, nodes, steps, mended = counts.node_slots, counts.nodes, state.steps, state.numbers[MENDED]
     node, longest = 0, 0
     for size in range(1, MOST + 1):
         if size <= end + count:
@@ -173,13 +178,20 @@ def _of_table(
             token = _before_text(state, end, count, size)
         if token == NONE:
             break
-        node = child(counts, node, token)
-        if node == NONE:
+        key = (node << SHIFT) + token
+        slot = slot_of(slots, key)
+        if slots[slot, KEY] != key:
             break
-        state.steps[size - 1] = node
+        node = slots[slot, AT]
+        steps[size - 1] = node
         longest = size
     for size in range(longest, 0, -1):
-        token = _of_node(state, counts, state.steps[size - 1], static, table, size, expected)
+        node = steps[size - 1]
+        if not _may_draft(nodes, node, _SAMPLES[table, size - 1], _PERCENT[table, size - 1], mended):
+            continue
+        if static == NONE and nodes[node, EQUAL] == 1 and nodes[node, TOTAL] < _INT32 // 100:
+            return int(counts.pairs[nodes[node, BEST_PAIR], TOKEN])
+        token = _of_node(state, counts, node, static, table, size, expected)
         if token != NONE:
             return token
     return NONE
@@ -204,16 +216,25 @@ def _static_node(state: Cache, tokens: Longs, end: int, out: Longs, count: int) 
 
 
 @kernel
-def wrapped(state: Cache, value: int) -> int:
+def wrapped(mended: int, value: int) -> int:
     """What an int32 holds of a product; mended, all of it."""
-    if state.numbers[MENDED] == 1:
+    if mended == 1:
         return value
     return ((value + _INT32) & (2 * _INT32 - 1)) - _INT32
 
 
 @kernel
-def _enough(state: Cache, top: int, total: int, samples: int, percent: int) -> bool:
-    return total >= samples and wrapped(state, 100 * top) >= wrapped(state, percent * total)
+def _enough(mended: int, top: int, total: int, samples: int, percent: int) -> bool:
+    return total >= samples and wrapped(mended, 100 * top) >= wrapped(mended, percent * total)
+
+
+@kernel
+def _may_draft(nodes: Longs, node: int, samples: int, percent: int, mended: int) -> bool:
+    """Whether a key was seen often enough, and one token of it, as far as no product passes an int32."""
+    total = nodes[node, TOTAL]
+    if nodes[node, SIZE] == 0 or total < samples:
+        return False
+    return total >= _INT32 // 100 or _enough(mended, nodes[node, TOP], total, samples, percent)
 
 
 @kernel
@@ -221,22 +242,17 @@ def _of_node(
     state: Cache, counts: Counts, node: int, static: int, table: int, size: int, expected: int
 ) -> int:
     """The token that a key drafts, its counts weighted by the static table; -1 for none."""
-    nodes = counts.nodes
+    nodes, mended = counts.nodes, state.numbers[MENDED]
     samples, percent = _SAMPLES[table, size - 1], _PERCENT[table, size - 1]
-    total = nodes[node, TOTAL]
-    if nodes[node, SIZE] == 0 or total < samples:
-        return NONE
-    if total < _INT32 // 100 and not _enough(state, nodes[node, TOP], total, samples, percent):
-        return NONE
     best, equal, chosen = nodes[node, TOP], nodes[node, EQUAL], nodes[node, BEST_PAIR]
     if static != NONE or best >= _INT32:
         best, equal, chosen = _weighted(state, counts, nodes[node, FIRST], static)
-    total = wrapped(state, total)
+    total = wrapped(mended, nodes[node, TOTAL])
     if chosen == NONE:
         return NONE
     if equal > 1:
         chosen = _of_equals(state, counts, node, static, best, equal, percent, total, samples, expected)
-    if not _enough(state, counts.pairs[chosen, COUNT], total, samples, percent):
+    if not _enough(mended, counts.pairs[chosen, COUNT], total, samples, percent):
         return NONE
     return int(counts.pairs[chosen, TOKEN])
 
@@ -257,12 +273,12 @@ def _weighted(state: Cache, counts: Counts, pair: int, static: int) -> tuple[int
 
 @kernel
 def _product(state: Cache, counts: Counts, pair: int, static: int) -> int:
-    weight = 1
+    weight, mended = 1, state.numbers[MENDED]
     if static != NONE:
         known = find_pair(state.static, static, counts.pairs[pair, TOKEN])
         if known != NONE:
-            weight = wrapped(state, 100 * state.static.pairs[known, COUNT])
-    return wrapped(state, counts.pairs[pair, COUNT] * weight)
+            weight = wrapped(mended, 100 * state.static.pairs[known, COUNT])
+    return wrapped(mended, counts.pairs[pair, COUNT] * weight)
 
 
 @kernel
@@ -279,14 +295,14 @@ def _of_equals(
     expected: int,
 ) -> int:
     """Which of the equally good pairs is drafted. A tie is counted where any of them would be drafted."""
-    pairs = _in_walk_order(counts, node)
+    pairs, mended = _in_walk_order(counts, node), state.numbers[MENDED]
     by_walk, right, wrong = NONE, NONE, NONE
     for pair in pairs:
         if _product(state, counts, pair, static) != best:
             continue
         if by_walk == NONE:
             by_walk = int(pair)
-        if _enough(state, counts.pairs[pair, COUNT], total, samples, percent):
+        if _enough(mended, counts.pairs[pair, COUNT], total, samples, percent):
             if counts.pairs[pair, TOKEN] == expected:
                 right = int(pair)
             elif wrong == NONE:
@@ -319,10 +335,10 @@ def _in_walk_order(counts: Counts, node: int) -> Longs:
 @kernel
 def _of_static(state: Cache, node: int, expected: int) -> int:
     """The token that the static table drafts by itself."""
-    row = state.static.nodes[node]
+    row, mended = state.static.nodes[node], state.numbers[MENDED]
     samples, percent = _SAMPLES[LAX, STATIC_SIZE - 1], _PERCENT[LAX, STATIC_SIZE - 1]
-    total = wrapped(state, row[TOTAL])
-    if not _enough(state, row[TOP], total, samples, percent):
+    total = wrapped(mended, row[TOTAL])
+    if not _enough(mended, row[TOP], total, samples, percent):
         return NONE
     chosen, equal = row[BEST_PAIR], row[EQUAL]
     if equal > 1:

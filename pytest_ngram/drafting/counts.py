@@ -22,7 +22,7 @@ KEY, AT = range(2)
 TOKEN, COUNT, NEXT = range(3)
 _SPREAD = 0x9E3779B9 >> 2  # 30 bits, so that a product with 32 bits stays an int64
 _LOW = (1 << 32) - 1
-_SHIFT = 22  # ids need 21 bits at most, and one more for what is below 0
+SHIFT = 22  # ids need 21 bits at most, and one more for what is below 0
 
 
 class Counts(NamedTuple):
@@ -62,7 +62,7 @@ def new_counts(tokens: int) -> Counts:
 def slot_of(slots: Longs, key: int) -> int:
     """The slot that has the key, or the free one where it belongs."""
     mask = len(slots) - 1
-    slot = (((key ^ (key >> _SHIFT)) & _LOW) * _SPREAD >> 20) & mask
+    slot = (((key ^ (key >> SHIFT)) & _LOW) * _SPREAD >> 20) & mask
     while slots[slot, KEY] != NONE and slots[slot, KEY] != key:
         slot = (slot + 1) & mask
     return slot
@@ -71,7 +71,7 @@ def slot_of(slots: Longs, key: int) -> int:
 @kernel
 def child(counts: Counts, node: int, token: int) -> int:
     """The node one token longer than `node` to the left; -1 for none."""
-    key = (node << _SHIFT) + token
+    key = (node << SHIFT) + token
     slot = slot_of(counts.node_slots, key)
     return int(counts.node_slots[slot, AT]) if counts.node_slots[slot, KEY] == key else NONE
 
@@ -79,21 +79,20 @@ def child(counts: Counts, node: int, token: int) -> int:
 @kernel
 def grow_child(counts: Counts, node: int, token: int) -> int:
     """As `child`, which is made where there is none."""
-    key = (node << _SHIFT) + token
-    slot = slot_of(counts.node_slots, key)
-    if counts.node_slots[slot, KEY] == key:
-        return int(counts.node_slots[slot, AT])
+    slots, key = counts.node_slots, (node << SHIFT) + token
+    slot = slot_of(slots, key)
+    if slots[slot, KEY] == key:
+        return int(slots[slot, AT])
     new = counts.size[N_NODES]
     counts.size[N_NODES] = new + 1
-    counts.node_slots[slot, KEY] = key
-    counts.node_slots[slot, AT] = new
+    slots[slot, KEY], slots[slot, AT] = key, new
     return int(new)
 
 
 @kernel
 def find_pair(counts: Counts, node: int, token: int) -> int:
     """The pair of a node and a token; -1 for none."""
-    key = (node << _SHIFT) + token
+    key = (node << SHIFT) + token
     slot = slot_of(counts.pair_slots, key)
     return int(counts.pair_slots[slot, AT]) if counts.pair_slots[slot, KEY] == key else NONE
 
@@ -101,16 +100,15 @@ def find_pair(counts: Counts, node: int, token: int) -> int:
 @kernel
 def add(counts: Counts, node: int, token: int, count: int) -> None:
     """Add to what was seen of a token after a node's n-gram."""
-    key = (node << _SHIFT) + token
-    slot = slot_of(counts.pair_slots, key)
-    nodes, pairs = counts.nodes, counts.pairs
-    if counts.pair_slots[slot, KEY] == key:
-        pair = counts.pair_slots[slot, AT]
+    key = (node << SHIFT) + token
+    slots, nodes, pairs = counts.pair_slots, counts.nodes, counts.pairs
+    slot = slot_of(slots, key)
+    if slots[slot, KEY] == key:
+        pair = slots[slot, AT]
     else:
         pair = counts.size[N_PAIRS]
         counts.size[N_PAIRS] = pair + 1
-        counts.pair_slots[slot, KEY] = key
-        counts.pair_slots[slot, AT] = pair
+        slots[slot, KEY], slots[slot, AT] = key, pair
         pairs[pair, TOKEN] = token
         pairs[pair, COUNT] = 0
         pairs[pair, NEXT] = NONE
@@ -191,8 +189,8 @@ def merge(target: Counts, added: Counts) -> None:
     for slot in range(len(added.node_slots)):
         key, node = added.node_slots[slot, KEY], added.node_slots[slot, AT]
         if key != NONE:
-            parents[node] = key >> _SHIFT
-            last[node] = key & ((1 << _SHIFT) - 1)
+            parents[node] = key >> SHIFT
+            last[node] = key & ((1 << SHIFT) - 1)
     there = np.zeros(added.size[N_NODES], np.int64)
     for node in range(1, added.size[N_NODES]):  # a parent's number is below its children's
         there[node] = grow_child(target, there[parents[node]], last[node])
