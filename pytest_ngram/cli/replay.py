@@ -64,13 +64,14 @@ def _replay(arguments: argparse.Namespace) -> Iterator[str]:
     from pytest_ngram.replay.kernels import keep_kernels
 
     # numba is told where it keeps machine code before anything imports it
-    keep_kernels(cache_folder(arguments.cache_dir))
+    kernels = keep_kernels(cache_folder(arguments.cache_dir))
 
     from pytest_ngram.cli import replay_check, replay_told
     from pytest_ngram.replay.run_file import read_run
 
     replay_told.check_outputs(arguments)
     run = read_run(arguments.run_file)
+    replay_told.compiling(kernels)
     if arguments.check:
         yield from replay_check.lines(run, arguments)
     else:

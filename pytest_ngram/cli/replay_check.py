@@ -31,8 +31,8 @@ def lines(run: SavedRun, arguments: argparse.Namespace) -> Iterator[str]:
     known = [each for each in compared if each.skipped is None]
     different = [each for each in known if each.difference is not None]
     for each in different[:_DIFFERENCES]:
-        why = f" ({each.ties} ties)" if each.ties else ""
-        why += f" ({each.undefined} reads past the text)" if each.undefined else ""
+        why = f" (ties: {each.ties})" if each.ties else ""
+        why += f" (reads past the text: {each.undefined})" if each.undefined else ""
         yield f"{each.id}: {each.difference}{why}"
     if len(different) > _DIFFERENCES:
         yield f"… and {len(different) - _DIFFERENCES} more"

@@ -52,6 +52,15 @@ def _same(one: Path, other: Path) -> bool:
     return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
+def compiling(kernels: Path) -> None:
+    """Say on standard error that what follows takes a while, where machine code is not kept yet."""
+    from pytest_ngram.drafting.compiled import COMPILED
+
+    if COMPILED and not kernels.exists():
+        sys.stderr.write("compiling the drafters, once for this version: half a minute or more\n")
+        sys.stderr.flush()
+
+
 def notes(streams: Sequence[Stream], costs: Costs) -> Iterator[str]:
     """Tell what each stream is, what a decode costs, and what is not known of it."""
     from pytest_ngram.drafting.compiled import COMPILED

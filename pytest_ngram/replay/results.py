@@ -123,10 +123,10 @@ def _figures(row: Row) -> str:
     tally = row.tally
     per_position = " ".join(f"{each:.2f}" for each in tally.accepted_per_position[:POSITIONS])
     more = " …" if len(tally.per_position) > POSITIONS else ""
-    ties = f"  {tally.ties} ties" if tally.ties else ""
+    ties = f"  ties: {tally.ties}" if tally.ties else ""
     if row.accepted_by_luck:
         ties += " (accepted {}–{})".format(*row.accepted_by_luck)
-    undefined = f"  {tally.undefined} reads past the text" if tally.undefined else ""
+    undefined = f"  reads past the text: {tally.undefined}" if tally.undefined else ""
     shares = f"{_share(tally.acceptance)} {_share(tally.coverage)} {_number(tally.tokens_per_step):>8}"
     told = f"{_speed(row.predicted):>20}  {per_position}{more}{ties}{undefined}"
     return f"{tally.drafted:7d} {tally.accepted:8d} {shares} {told}".rstrip()

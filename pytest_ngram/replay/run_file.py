@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,9 @@ import msgspec
 from pytest_ngram.drafting.streams import Served, served
 from pytest_ngram.errors import RecordError
 from pytest_ngram.measure import journal
-from pytest_ngram.record import Record, from_builtins, run_from_builtins
+from pytest_ngram.record import Prompt, Record, ServerStart, from_builtins, run_from_builtins
+
+_FIX = "name a JSON that --benchmark-autosave, -save or -json wrote for cells, or a journal of .ngram/"
 
 
 @dataclass(frozen=True)
@@ -42,18 +45,34 @@ def read_run(path: Path) -> SavedRun:
     data = _json(content)
     if data is None:
         saved = journal.read(path)
-        records, starts, prompts = saved.cells, saved.starts, saved.prompts
+        records, starts, prompts = tuple(saved.cells), saved.starts, saved.prompts
     else:
-        if not isinstance(data.get("benchmarks"), list) or "ngram" not in data:
-            raise _unusable("is not a saved run with cells", path)
-        found = [each.get("extra_info", {}).get("ngram") for each in data["benchmarks"]]
-        run = run_from_builtins(data["ngram"])
-        records = (*(from_builtins(each) for each in found if each is not None), *run.failed_cells)
-        starts, prompts = run.run.starts, run.prompts
-    servers = served(records, starts, prompts)
+        try:
+            records, starts, prompts = _saved(data)
+        except RecordError as error:
+            raise _with_path(error, path) from error
+    try:
+        servers = served(records, starts, prompts)
+    except RecordError as error:  # token ids that cannot be unpacked
+        raise _with_path(error, path) from error
     if not servers:
         raise _unusable("holds no answered request", path)
-    return SavedRun(path, tuple(records), tuple(servers))
+    return SavedRun(path, records, tuple(servers))
+
+
+def _saved(data: dict[str, Any]) -> tuple[tuple[Record, ...], Sequence[ServerStart], Sequence[Prompt]]:
+    try:
+        benchmarks, told = data["benchmarks"], data["ngram"]
+        found = [each.get("extra_info", {}).get("ngram") for each in benchmarks]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise RecordError("it is not a saved run with cells", fix=_FIX) from error
+    run = run_from_builtins(told)
+    records = (*(from_builtins(each) for each in found if each is not None), *run.failed_cells)
+    return records, run.run.starts, run.prompts
+
+
+def _with_path(error: RecordError, path: Path) -> RecordError:
+    return RecordError(f"{path.name}: {error.cause}", checked=[str(path), *error.checked], fix=error.fix)
 
 
 def _json(content: bytes) -> dict[str, Any] | None:
@@ -69,5 +88,5 @@ def _unusable(what: str, path: Path) -> RecordError:
     return RecordError(
         f"{path.name} {what}",
         checked=[str(path)],
-        fix="name a JSON that --benchmark-autosave, -save or -json wrote for cells, or a journal of .ngram/",
+        fix=_FIX,
     )

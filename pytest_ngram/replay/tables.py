@@ -36,7 +36,14 @@ def load_counts(path: Path, sha256: str | None = None) -> Counts:
             checked=[str(path), f"the run's: sha256 {sha256}"],
             fix="name the run's own table with --table, or build it again from its corpus",
         )
-    parsed = checked(data, None, "count")
+    try:
+        parsed = checked(data, None, "count")
+    except TableError as error:
+        raise TableError(
+            f"the table {path.name} cannot be used: {error.cause}",
+            checked=[str(path), *error.checked],
+            fix=error.fix,
+        ) from error
     counts = new_counts((len(parsed.keys) * 4 + len(parsed.token)) // 4 + 1)
     starts = np.concatenate(([0], np.cumsum(parsed.n_pairs))).astype(np.int64)
     read_table(
