@@ -136,7 +136,7 @@ def print_noise(name: str, records: Sequence[Record]) -> None:
     """How quiet the host was: changes of speed are to be read beside it."""
     for summary in summarise(records):
         noise = "unknown" if summary.noise is None else f"{summary.noise:.1%}"
-        busy = f"{summary.contended} of {len(records)} cells ran while tasks waited for cores"
+        busy = f"{summary.contended} of {len(records)} cells were contended"
         print(f"{name}: first and last pass of none differ by up to {noise}; {busy}")
 
 

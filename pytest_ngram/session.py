@@ -19,12 +19,14 @@ from pytest_ngram.judge.inert import Finding, judge
 from pytest_ngram.matrix.plan import PlannedCell, Start, order_lines
 from pytest_ngram.matrix.prompts import PromptSet
 from pytest_ngram.matrix.timings import Gathered
-from pytest_ngram.measure.alone import Alone
+from pytest_ngram.measure.again import Quiet
+from pytest_ngram.measure.alone import LOCK, Alone
 from pytest_ngram.measure.cell import CellPlan, CellRun, RestoredCell, failed_record, outcome_of
 from pytest_ngram.measure.clock import CLOCK
+from pytest_ngram.measure.entry import check, enter
 from pytest_ngram.measure.events import SILENT, Listener
 from pytest_ngram.measure.foresight import Asked, Foresight
-from pytest_ngram.measure.host import processor
+from pytest_ngram.measure.host import processor, this_machine
 from pytest_ngram.measure.journal import JOURNAL, Header
 from pytest_ngram.measure.ledger import Ledger, open_ledger
 from pytest_ngram.measure.models import Models
@@ -70,7 +72,15 @@ class Session:
         self.settings = settings
         self.ledger = ledger
         self._factory = factory
-        self.pace = Pace(listener)
+        quiet = settings.quiet
+        self.pace = Pace(listener, settle_s=quiet.rest.settle_s)
+        self._quiet = Quiet(
+            quiet.bounds,
+            quiet.repeats,
+            has_time=lambda seconds: self.pace.has_time(seconds + quiet.rest.settle_s),
+            rest=lambda: enter(quiet.rest).waited_s,
+            sensor=quiet.rest.sensor,
+        )
         self._models = Models(setup.matrix, setup.base, settings.cache, self.pace)
         self._new_servers = partial(
             Servers,
@@ -83,6 +93,7 @@ class Session:
             table_need=TableNeeds(factory, settings.cache, warn=warn),
             warn=warn,
             listener=self.pace,
+            rest=quiet.rest,
         )
         self._servers = self._new_servers(first_serial=ledger.next_serial, on_start=self._started)
         self._tables = Tables(
@@ -95,17 +106,20 @@ class Session:
             listener=self.pace,
         )
         self._leaks = LeakGuard(setup, self._tables, warn)
-        asked = Asked(settings.estimate_from, settings.probe, settings.budget_s, settings.cache)
+        asked = Asked(
+            settings.estimate_from, settings.probe, settings.budget_s, settings.cache, quiet.rest.settle_s
+        )
         self.foresight = Foresight(asked, setup, factory, ledger, probe=self._probe, warn=warn)
         self._own_model = factory.choice.kind != "url"  # else the file here need not be what is served
         self._cells = {cell.id: cell for cell in setup.cells}
         self._chosen: list[PlannedCell] = []
         self._prompts: dict[tuple[str, str], tuple[int, ...]] = {}
-        self._alone = Alone(settings.cache / "measuring.lock", warn)
+        self._alone = Alone(settings.cache / LOCK, warn)
 
     @classmethod
     def open(cls, settings: Settings, warn: Callable[[str], None], listener: Listener = SILENT) -> Session:
         """Read the matrix and the journal to resume. Raises `NgramError`; starts nothing."""
+        check(settings.quiet.rest, this_machine()[0])
         choice = choose(settings.llama_server, settings.engine_label)
         factory = Factory(choice, cache_dir=settings.cache, told=settings.llama_server_flags, warn=warn)
         setup = read_setup(settings.matrix, settings.profile, settings.models, factory.vocabulary)
@@ -253,6 +267,7 @@ class Session:
             table=self._leaks.table_record(planned),
             draft_model=draft.record if draft else None,
             listener=self.pace,
+            quiet=self._quiet,
         )
         return CellRun(plan, server, self._prompt(planned, server), CLOCK)
 

@@ -20,13 +20,14 @@ ROWS = [
     ["table.build"],
     ["evidence", "report", "replay"],
     ["options"],
-    ["session", "init"],
+    ["session", "init", "curves"],
+    ["doctor"],
     ["pytest_fixtures", "cli"],
     ["plugin"],
 ]
 PURE = {"errors", "record", "matrix", "drafting", "judge", "verdict"}
 PURE |= {"table.format", "table.counts", "table.price"}
-PURE_MODULES = {"corpus.leakage"}
+PURE_MODULES = {"corpus.leakage", "doctor.line", "doctor.host_lines", "doctor.room_lines"}
 IMPURE = {"pytest", "_pytest", "subprocess", "httpx", "socket", "psutil", "urllib", "os", "pathlib", "shutil"}
 ROW_OF = {room: i for i, row in enumerate(ROWS) for room in row}
 

@@ -1,10 +1,11 @@
-"""`pytest-ngram`: prepares a repository, fetches a corpus, makes tables, and looks at tables and models."""
+"""`pytest-ngram`: prepares a repository, looks at the host, makes tables, measures a curve."""
 
 from __future__ import annotations
 
 import argparse
 import contextlib
 import io
+import os
 import signal
 import sys
 import threading
@@ -12,14 +13,15 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from pytest_ngram import __version__
-from pytest_ngram.cli import corpus, init, look, replay, table
+from pytest_ngram.cli import corpus, curve, doctor, init, look, replay, table
 from pytest_ngram.errors import NgramError
 
 _INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
+_READER_GONE = 141  # and of one that SIGPIPE ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0, or 1 with the error on standard error, or 130 after Ctrl-C."""
+    """Run a command. Returns 0, 1 (the error is on standard error), 130 (Ctrl-C) or 141 (a broken pipe)."""
     arguments = parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -28,6 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         try:
             for line in arguments.run(arguments):
                 print(line)
+            sys.stdout.flush()
+        except BrokenPipeError:  # who reads has enough, such as `head`
+            # the interpreter writes what is left as it ends, and may not complain either
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return _READER_GONE
         except NgramError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return 1
@@ -73,6 +80,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (init, corpus, table, look, replay):
+    for group in (init, doctor, corpus, table, curve, look, replay):
         group.add(commands)
     return top

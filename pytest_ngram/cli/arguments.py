@@ -25,6 +25,22 @@ def path(text: str) -> Path:
     return Path(named(text))
 
 
+def folder(text: str) -> Path:
+    """Return a path that is a folder."""
+    found = path(text)
+    if not found.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is no folder")
+    return found
+
+
+def new_file(text: str) -> Path:
+    """Return the path of a file to be written: told now if that cannot be, not after minutes of work."""
+    found = path(text)
+    if found.is_dir() or not found.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r} is {'a folder' if found.is_dir() else 'in no folder'}")
+    return found
+
+
 def at_least(low: int) -> Callable[[str], int]:
     """Return what reads a whole number that is not below `low`."""
 

@@ -81,6 +81,36 @@ class Served:
         return ([self.warmup] if self.warmup is not None else []) + known
 
 
+def verify_steps(recorded: Round) -> list[tuple[int, int]] | None:
+    """Return drafted and accepted of each verify step; None where no trace tells, or it denies the sums."""
+    told = recorded.telemetry.steps if recorded.telemetry is not None else None
+    if told is None:
+        return None
+    numbers = unpack_tokens(told)
+    steps = draft_steps(zip(numbers[1::4], numbers[2::4], numbers[3::4], strict=True))
+    drafted, accepted = (sum(step[which] for step in steps) for which in range(2))
+    return steps if (drafted, accepted) == (recorded.drafted or 0, recorded.accepted or 0) else None
+
+
+def draft_steps(lines: Iterable[tuple[int, int, int]]) -> list[tuple[int, int]]:
+    """Return drafted and accepted of each draft.
+
+    Lines of the trace tell what was drafted, what accepted, and whether a replay follows. The last replay
+    confirms what was accepted and the target's own token, which does not count.
+    """
+    steps: list[tuple[int, int]] = []
+    first_drafted: int | None = None
+    for drafted, accepted, is_followed in lines:
+        if is_followed:
+            first_drafted = drafted if first_drafted is None else first_drafted
+        elif first_drafted is None:
+            steps.append((drafted, accepted))
+        else:
+            steps.append((first_drafted, max(accepted - 1, 0)))
+            first_drafted = None
+    return steps
+
+
 def served(
     records: Iterable[Record], starts: Sequence[ServerStart], prompts: Iterable[Prompt]
 ) -> list[Served]:

@@ -22,6 +22,7 @@ from pytest_ngram.errors import EngineError
 from pytest_ngram.files import write_whole
 
 __all__ = [
+    "ASK_TIMEOUT_S",
     "Build",
     "not_offered",
     "observe",
@@ -33,7 +34,7 @@ __all__ = [
 ]
 
 _SCHEMA = 2
-_ASK_TIMEOUT_S = 60.0
+ASK_TIMEOUT_S = 60.0
 _LOG_PATIENCE_S = 1.0
 _ENDS = "total time ="
 _METRIC = "llamacpp:"
@@ -45,26 +46,27 @@ PROBE_TEXT = "one two three four five six seven eight " * 6
 PROBE_TOKENS = 24
 
 
-def probe_binary(program: Path, cache_dir: Path | None) -> Build:
+def probe_binary(program: Path, cache_dir: Path | None, *, timeout_s: float = ASK_TIMEOUT_S) -> Build:
     """Ask a llama-server binary for `--help` and `--version`.
 
     Args:
         program: the binary, or a script that ends in executing one.
         cache_dir: where the answer is kept, by the hash of the binary and the libraries beside it. What a
             script starts cannot be hashed, so a script is asked each time.
+        timeout_s: for each of the two answers.
 
     A program that does not list its flags gives a `Build` without flags.
 
     Raises:
         EngineError: `refused` where it cannot be loaded, `crash` where a signal ends it (SIGILL explained),
-            `hang` where it does not answer within a minute.
+            `hang` where it does not answer in time.
     """
     kept = _kept(program, cache_dir)
     said = _load(kept)
     if said is None:
         environment = asking_environment(program, cache_dir)
-        flags = parse_help(_ask(program, "--help", environment))
-        version = parse_version(_ask(program, "--version", environment))
+        flags = parse_help(_ask(program, "--help", environment, timeout_s))
+        version = parse_version(_ask(program, "--version", environment, timeout_s))
         said = Build(
             name="",
             build=version.build,
@@ -127,13 +129,13 @@ def probe_embedded() -> Build:
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path)}
     try:
         done = subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_ASK_TIMEOUT_S, check=False
+            command, env=environment, capture_output=True, text=True, timeout=ASK_TIMEOUT_S, check=False
         )
     except subprocess.TimeoutExpired as error:
         raise EngineError(
             "the embedded engine cannot be asked what it has",
             outcome="hang",
-            checked=[f"no answer within {_ASK_TIMEOUT_S:g} s: {' '.join(command)}"],
+            checked=[f"no answer within {ASK_TIMEOUT_S:g} s: {' '.join(command)}"],
             fix="find out what keeps that command from ending",
         ) from error
     if done.returncode != 0:
@@ -242,11 +244,11 @@ def asking_environment(program: Path, cache_dir: Path | None) -> dict[str, str]:
     return environment
 
 
-def _ask(program: Path, flag: str, environment: Mapping[str, str]) -> str:
+def _ask(program: Path, flag: str, environment: Mapping[str, str], timeout_s: float) -> str:
     try:
-        code, said = run_to_end([str(program), flag], environment, timeout_s=_ASK_TIMEOUT_S)
+        code, said = run_to_end([str(program), flag], environment, timeout_s=timeout_s)
     except subprocess.TimeoutExpired as error:
-        raise _cannot_ask(program, flag, "hang", f"no answer within {_ASK_TIMEOUT_S:g} s", "") from error
+        raise _cannot_ask(program, flag, "hang", f"no answer within {timeout_s:g} s", "") from error
     except OSError as error:
         raise _cannot_ask(program, flag, "refused", str(error), "") from error
     if code == -signal.SIGILL:
@@ -262,11 +264,14 @@ def _ask(program: Path, flag: str, environment: Mapping[str, str]) -> str:
 
 def _cannot_ask(program: Path, flag: str, outcome: str, what: str, said: str) -> EngineError:
     lines = [line for line in said.splitlines() if line.strip()]
+    fix = "what it lacks must be installed, or another build used"
+    if outcome == "hang":
+        fix = "see what it waits for, such as a driver or a network drive, or use another build"
     return EngineError(
         f"{program.name} cannot be asked what it has" + (f": {lines[-1]}" if lines else ""),
         outcome=outcome,
         checked=[f"{program} {flag}", what],
-        fix="run that command by hand; what it lacks must be installed, or another build used",
+        fix=f"run that command by hand; {fix}",
         log_tail=tuple(lines[-20:]),
     )
 

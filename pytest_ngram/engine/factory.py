@@ -37,6 +37,7 @@ class Factory:
         cache_dir: where hashes, what a build has, and links between libraries are kept.
         told: flags that the user says a server at a URL was started with.
         warn: called with what should be known of a start that goes on.
+        ask_timeout_s: for a binary to tell its flags, and its version.
     """
 
     def __init__(
@@ -46,11 +47,13 @@ class Factory:
         cache_dir: Path | None = None,
         told: Sequence[str] = (),
         warn: Callable[[str], None] = lambda text: None,
+        ask_timeout_s: float = capabilities.ASK_TIMEOUT_S,
     ) -> None:
         self.choice = choice
         self._cache_dir = cache_dir
         self.told = tuple(told)
         self._warn = warn
+        self._ask_timeout_s = ask_timeout_s
         self._warned: set[str] = set()
         self._unanswered = Unanswered(choice.url or "", warn)
 
@@ -58,7 +61,9 @@ class Factory:
     def build(self) -> Build:
         """What the build has; of a server at a URL nothing but its name. Raises `EngineError`."""
         if self.choice.path is not None:
-            build = capabilities.probe_binary(self.choice.path, self._cache_dir)
+            build = capabilities.probe_binary(
+                self.choice.path, self._cache_dir, timeout_s=self._ask_timeout_s
+            )
             capabilities.require_llama_server(build, self.choice.path)
             return build
         if self.choice.url is not None:

@@ -11,6 +11,9 @@ the server restores a checkpoint and decodes the 2 accepted and the 1 corrected 
 
     accepted  2/12 draft tokens (restore checkpoint)      verify: drafted 12, accepted 2
     accepted  3/ 3 draft tokens                           replay: no new draft, one more decode
+
+A line that is of one of these kinds but is written in another way raises `EngineError`, which names the line:
+passed over, it would count as nothing drafted.
 """
 
 from __future__ import annotations
@@ -19,6 +22,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from pytest_ngram.errors import EngineError
+
+# minutes.seconds.milliseconds.microseconds since the server began; absent with `--no-log-timestamps`
+_STAMP = re.compile(r"^(?P<min>\d+)\.(?P<s>\d\d)\.(?P<ms>\d{3})\.(?P<us>\d{3}) ")
+_UNSTAMPED = re.compile(r"^(?:[A-Z] )?(?:id|slot|spec|statistics)\b")
+_BEGINS = re.compile(r"\| new prompt, ")
 _TASK = re.compile(r"\| task (?P<task>-?\d+) \|")
 _TRACE = re.compile(
     r"accepted +(?P<accepted>\d+)/ *(?P<drafted>\d+) draft tokens(?P<restore> \(restore checkpoint\))?\s*$"
@@ -27,6 +36,8 @@ _ACCEPTANCE = re.compile(
     r"draft acceptance = +(?P<rate>[\d.]+) \( *(?P<accepted>\d+) accepted / *(?P<drafted>\d+) generated\)"
     r"(?:, mean len = +(?P<mean>[\d.]+))?"
 )
+# `-lv 5` repeats it so; that is known, and no step
+_TRACE_AGAIN = re.compile(r"accepted +\d+/ *\d+ draft tokens, new n_tokens")
 _PER_POS = re.compile(r"acc per pos = \((?P<rates>[^)]*)\)")
 _TIMING = re.compile(r"(?P<what>prompt eval|eval) time = +(?P<ms>[\d.]+) ms / +(?P<tokens>\d+) tokens")
 _STATISTICS = re.compile(
@@ -36,15 +47,27 @@ _STATISTICS = re.compile(
     r"(?:, #mean acc len = +(?P<mean>[\d.]+))?(?:, #acc rate/pos = \((?P<rates>[^)]*)\))?"
     r"(?:, dur\(b,g,a\) = +(?P<dur>[\d., ]+) ms)?"
 )
+# how a task's line of each kind is known even where the rest of it cannot be read
+_KINDS = (
+    ("a trace line", re.compile(r"accepted\b.*\bdraft tokens|\(restore checkpoint\)"), _TRACE),
+    ("a draft acceptance line", re.compile(r"draft acceptance\b"), _ACCEPTANCE),
+    ("an acceptance by position line", re.compile(r"\bacc per pos\b"), _PER_POS),
+    ("a timing line", re.compile(r"\beval time\b"), _TIMING),
+)
+_A_STATISTICS = re.compile(r"\bstatistics +[a-z0-9-]+:")
 
 
 @dataclass(frozen=True)
 class TraceStep:
-    """One `accepted k/n draft tokens` line. `restored`: the state was restored and a replay follows."""
+    """One `accepted k/n draft tokens` line. `restored`: the state was restored and a replay follows.
+
+    `at_ms` is the line's time stamp, since the server began; None where lines have none.
+    """
 
     accepted: int
     drafted: int
     restored: bool
+    at_ms: float | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +114,9 @@ class RequestLog:
     """What the log says of one request, by its task number.
 
     `verify_steps`, `replays`, `drafted`, `accepted` and `accepted_per_pos` come from trace lines and are 0
-    and empty without them, and so are `drafts`, drafted and accepted of each verify step; `acceptance` and
-    `rate_per_pos` come from the closing lines; `statistics` are cumulative.
+    and empty without them; `acceptance` and `rate_per_pos` from the closing lines; `statistics` are
+    cumulative. `begun_ms` is the time stamp of the line with which the prompt begins, `closed_ms` that of the
+    first closing line, which follows the last token.
     """
 
     task: int
@@ -106,7 +130,42 @@ class RequestLog:
     rate_per_pos: tuple[float, ...] | None = None
     statistics: dict[str, TypeStatistics] = field(default_factory=dict)
     steps: list[TraceStep] = field(default_factory=list)
-    drafts: list[tuple[int, int]] = field(default_factory=list)
+    begun_ms: float | None = None
+    closed_ms: float | None = None
+
+
+def stamp_ms(line: str) -> float | None:
+    """Return a line's time stamp, ms since the server began; None for a line without one.
+
+    Raises:
+        EngineError: the line begins with something else than a stamp of this form or no stamp at all.
+    """
+    found = _STAMP.match(line)
+    if found is not None:
+        seconds = int(found["min"]) * 60 + int(found["s"])
+        return seconds * 1000 + int(found["ms"]) + int(found["us"]) / 1000
+    if _UNSTAMPED.match(line):
+        return None
+    raise _unknown("the time stamp", line)
+
+
+def _unknown(what: str, line: str) -> EngineError:
+    return EngineError(
+        f"the server's log has {what} in a form that this version cannot read",
+        outcome="refused",
+        checked=[f"line: {line.strip()[:300]}"],
+        fix="this build of llama.cpp changed its log; use one that the documentation lists",
+    )
+
+
+def check_known(line: str) -> None:
+    """Raise `EngineError` for a line that is of a kind read here and cannot be read."""
+    if _TASK.search(line) is not None:
+        for what, kind, form in _KINDS:
+            if kind.search(line) and not form.search(line) and not _TRACE_AGAIN.search(line):
+                raise _unknown(what, line)
+    if _A_STATISTICS.search(line) and not _STATISTICS.search(line):
+        raise _unknown("a statistics line", line)
 
 
 def trace_step(line: str) -> TraceStep | None:
@@ -114,7 +173,8 @@ def trace_step(line: str) -> TraceStep | None:
     found = _TRACE.search(line)
     if found is None:
         return None
-    return TraceStep(int(found["accepted"]), int(found["drafted"]), found["restore"] is not None)
+    at_ms = stamp_ms(line) if _TASK.search(line) else None
+    return TraceStep(int(found["accepted"]), int(found["drafted"]), found["restore"] is not None, at_ms)
 
 
 def acceptance(line: str) -> Acceptance | None:
@@ -164,10 +224,14 @@ def requests(lines: Iterable[str]) -> list[RequestLog]:
     """Gather the lines of each request, in the order in which the requests began.
 
     `statistics` lines carry no task number; they follow the closing lines of the request that they belong to.
+
+    Raises:
+        EngineError: a line is of a kind that is read here, and is written in a way that is not known.
     """
     by_task: dict[int, RequestLog] = {}
     current: RequestLog | None = None
     for line in lines:
+        check_known(line)
         found = _TASK.search(line)
         if found is not None and int(found["task"]) >= 0 and _speaks(line):
             current = by_task.setdefault(int(found["task"]), RequestLog(int(found["task"])))
@@ -180,7 +244,9 @@ def requests(lines: Iterable[str]) -> list[RequestLog]:
 
 def _speaks(line: str) -> bool:
     """Whether the line is of a kind that is read here; a request's other lines make no entry."""
-    return trace_step(line) is not None or timing(line) is not None or acceptance(line) is not None
+    return bool(
+        _BEGINS.search(line) or _TRACE.search(line) or _TIMING.search(line) or _ACCEPTANCE.search(line)
+    )
 
 
 def _take(log: RequestLog, line: str, *, of_task: bool) -> None:
@@ -195,7 +261,10 @@ def _take(log: RequestLog, line: str, *, of_task: bool) -> None:
     log.acceptance = closing or log.acceptance
     log.rate_per_pos = rates if rates is not None else log.rate_per_pos
     if clock is not None:
+        log.closed_ms = log.closed_ms if log.timings else stamp_ms(line)
         log.timings[clock.what] = clock
+    if _BEGINS.search(line):
+        log.begun_ms = stamp_ms(line)
 
 
 def _count(log: RequestLog) -> None:
@@ -206,7 +275,6 @@ def _count(log: RequestLog) -> None:
         # the last replay confirms what was accepted and the correction, which the server does not count
         accepted = chain[0].accepted if len(chain) == 1 else max(chain[-1].accepted - 1, 0)
         log.accepted += accepted
-        log.drafts.append((chain[0].drafted, accepted))
         log.accepted_per_pos += [0] * (accepted - len(log.accepted_per_pos))
         for position in range(accepted):
             log.accepted_per_pos[position] += 1

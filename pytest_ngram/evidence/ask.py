@@ -53,10 +53,12 @@ class Asker:
         result = self.complete(ids, cache=cache, **extra)
         after = self._metrics()
         said = self.server.logs.take()
+        if said is not None and said.unread is not None:
+            raise said.unread
         return msgspec.structs.replace(
             answer_of(prompt, ids, result),
             metrics=added(before or {}, after) if after is not None else None,
-            trace=_trace(said.request) if said is not None else None,
+            trace=_trace(said.request) if said is not None and said.request is not None else None,
             by_type=_by_type(said) if said is not None else None,
             prompt_decodes=self.server.prompt_decodes(result.timings.prompt_n),
         )

@@ -89,7 +89,7 @@ def write(wanted: Wanted) -> Written:
     engine = _engine(wanted.engine)
     corpus = _corpus(wanted.corpus) if wanted.corpus is not None else None
     template = shipped("matrix.yaml").read_text(encoding="utf-8")
-    model = _model(wanted.model, template, corpus) if wanted.model is not None else None
+    model = own_model(wanted.model, template, corpus) if wanted.model is not None else None
     texts = {MATRIX: matrix_text(template, repository.folder / "bench", model, corpus)}
     texts |= {name: shipped(f"init/{name}").read_text(encoding="utf-8") for name in _COPIED}
     if wanted.ci:
@@ -145,7 +145,17 @@ def _corpus(path: Path) -> OwnCorpus:
     return OwnCorpus(path, messages, roles, report.n_rejected)
 
 
-def _model(path: Path, template: str, corpus: OwnCorpus | None) -> OwnModel:
+def own_model(path: Path, template: str, corpus: OwnCorpus | None = None) -> OwnModel:
+    """Return a model as it is put into the shipped matrix, with the flags and configs that fit it here.
+
+    Args:
+        path: of its file.
+        template: the shipped matrix.
+        corpus: of a table that is put in too.
+
+    Raises:
+        ModelError: the file is missing or damaged.
+    """
     facts = inspect(path)
     affinity = len(os.sched_getaffinity(0))
     cores = min(psutil.cpu_count(logical=False) or affinity, affinity)

@@ -286,6 +286,15 @@ def _one_of(file: str, path: str, entry: msgspec.Struct, keys: tuple[str, ...]) 
 
 def _flags(file: str, path: str, flags: str) -> None:
     try:
-        shlex.split(flags)
+        words = shlex.split(flags)
     except ValueError as error:
         fail(file, path, f"cannot be split into words: {error}", fix="close the quote")
+    dice = [word for word in words if word.replace("_", "-").startswith("--spec-synth-")]
+    if dice:
+        fix = "leave it out; `pytest-ngram curve` uses it where the length of drafts alone counts"
+        fail(
+            file,
+            path,
+            f"{dice[0]}: drafts would be accepted by dice, so text and speed mean nothing",
+            fix=fix,
+        )

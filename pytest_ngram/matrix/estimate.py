@@ -88,10 +88,12 @@ class Estimator:
     Args:
         sources: the best first. A config's own figures are looked for in all of them before those of the
             baseline are taken in its place, and then those of any config of its model.
+        settle_s: how long it is rested before each start.
     """
 
-    def __init__(self, sources: Sequence[Source]) -> None:
+    def __init__(self, sources: Sequence[Source], settle_s: float = 0.0) -> None:
         self._sources = sources
+        self._settle_s = settle_s
         self._found: dict[tuple[str, str], tuple[Timing, Origin] | None] = {}
         self._units: dict[tuple[str, str, str, int], float | None] = {}
 
@@ -179,7 +181,7 @@ class Estimator:
             total_s += self.cell_s(planned) or 0.0
         for start in starts.difference(running):
             found = self.start_s(start.model, start.config)
-            total_s += found[1] if found is not None else 0.0
+            total_s += self._settle_s + (found[1] if found is not None else 0.0)
         return total_s
 
     def _find(self, model: str, config: str) -> tuple[Timing, Origin] | None:
@@ -210,15 +212,21 @@ class Estimator:
         return 0.0
 
 
-def estimate(cells: Sequence[PlannedCell], restored: Collection[Cell], sources: Sequence[Source]) -> Estimate:
+def estimate(
+    cells: Sequence[PlannedCell],
+    restored: Collection[Cell],
+    sources: Sequence[Source],
+    settle_s: float = 0.0,
+) -> Estimate:
     """Return what a run takes.
 
     Args:
         cells: those of the run, in order.
         restored: those of them that a journal already holds.
         sources: timings, the best first.
+        settle_s: how long it is rested before each start.
     """
-    estimator = Estimator(sources)
+    estimator = Estimator(sources, settle_s)
     by_model: dict[str, list[PlannedCell]] = {}
     for planned in cells:
         if planned.cell not in restored:

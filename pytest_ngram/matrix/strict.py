@@ -15,7 +15,7 @@ T = TypeVar("T", bound=msgspec.Struct)
 
 def fail(file: str, path: str, problem: str, *, checked: Iterable[str] = (), fix: str) -> NoReturn:
     """Raise a `MatrixError` about one key path of one file."""
-    raise MatrixError(f"{file}: {path}: {problem}", checked=list(checked), fix=fix)
+    raise MatrixError(f"{file}: {path or '(top level)'}: {problem}", checked=list(checked), fix=fix)
 
 
 def unknown(file: str, path: str, what: str, given: object, allowed: Iterable[str]) -> NoReturn:
@@ -52,7 +52,7 @@ def struct(file: str, path: str, value: object, kind: type[T]) -> T:
         inner, problem = _split(str(error))
         fail(
             file,
-            f"{path}{inner}".lstrip(".") or "(top level)",
+            f"{path}{inner}".lstrip("."),
             problem,
             checked=[f"keys here: {', '.join(fields)}"],
             fix="give the key the type that is expected; text with a special meaning in YAML needs quotes",

@@ -8,6 +8,8 @@ from pathlib import Path
 
 from pytest_ngram.files import locked
 
+LOCK = "measuring.lock"  # below the cache folder
+
 
 class Alone:
     """Holds a lock from the first server on.

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 
 from pytest_ngram import record
 from pytest_ngram.engine.client import CompletionRequest
 from pytest_ngram.errors import EngineError, NgramError
 from pytest_ngram.matrix.plan import PlannedCell, request_seed
 from pytest_ngram.measure import host
+from pytest_ngram.measure.again import Again, Quiet
 from pytest_ngram.measure.clock import VirtualClock
 from pytest_ngram.measure.events import SILENT, Asking, Listener, waiting
 from pytest_ngram.measure.request import measure
+from pytest_ngram.measure.sampler import Span
 from pytest_ngram.measure.server import Server
+from pytest_ngram.measure.sysfs import Absent, Sensor
 from pytest_ngram.record import Outcome, Record, Round, Status
 from pytest_ngram.verdict.summary import seconds_per_token
 
@@ -29,6 +34,7 @@ class CellPlan:
         table: the table that its server loads.
         draft_model: the second model, for a config that drafts with one.
         listener: hears of each request.
+        quiet: when a request is measured again.
     """
 
     planned: PlannedCell
@@ -38,6 +44,7 @@ class CellPlan:
     table: record.Table | None
     draft_model: record.Model | None = None
     listener: Listener = SILENT
+    quiet: Quiet = field(default_factory=Quiet)
 
 
 class CellRun:
@@ -51,21 +58,24 @@ class CellRun:
         self._clock = clock
         self._done: list[Round] = []
         self._asked: record.Server | None = None
+        self._spans: list[Span] = []
         self._memory: record.Memory | None = None
         self._host: record.Host | None = None
-        self._probe: host.CellProbe | None = None
+        self._before: Sensor | Absent | None = None
+        self._again = Again(plan.quiet, stateful=server.stateful)
         clock.rest()
 
     def request(self) -> Round:
-        """Send the next request of the cell.
+        """Send the next request of the cell, and again while others disturb it and repeats are left.
 
         Raises:
             EngineError: the server refused, died or hung, or generated too little to time.
         """
         server = self._server.ready()
         planned = self._plan.planned
-        if self._probe is None:
-            self._probe = host.CellProbe(server.engine.pid)
+        probe = host.Probe(server.engine.pid, *host.this_machine(), self._plan.quiet.sensor)
+        if self._before is None:
+            self._before = probe.temperature()
             self._asked = record.Server(serial=server.serial, answered=server.answered)
         request = CompletionRequest(
             prompt=self._prompt,
@@ -73,19 +83,33 @@ class CellRun:
             temperature=planned.start.temperature,
             seed=request_seed(self._plan.seed, planned.prompt, planned.start.block, len(self._done)),
         )
-        asking = Asking(planned.id, planned.n_predict)
-        with server.failing_fast(), waiting(self._plan.listener, asking):
-            round_ = measure(
-                server,
-                request,
-                hang_after_s=self._plan.hang_after_s,
-                on_progress=lambda seen: self._plan.listener.went_on(asking.seen(seen)),
-            )
+        round_, span = self._again.quietest(
+            lambda: self._measured(server, request, probe), lambda span: probe.host(span, probe.temperature())
+        )
         server.answered += 1
-        self._host, self._memory = self._probe.read()
         self._done.append(round_)
+        self._spans.append(span)
+        whole = reduce(add, self._spans)
+        tokens = sum(each.predicted_n or 0 for each in self._done)
+        self._host = probe.host(whole, self._before)
+        self._memory = probe.memory(whole, tokens, server.anon_mb)
         self._clock.advance(_timed(round_))
         return round_
+
+    def _measured(self, server: Server, request: CompletionRequest, probe: host.Probe) -> tuple[Round, Span]:
+        planned = self._plan.planned
+        asking = Asking(planned.id, planned.n_predict)
+        with server.failing_fast(), waiting(self._plan.listener, asking):
+            round_, span = probe.watch(
+                lambda: measure(
+                    server,
+                    request,
+                    hang_after_s=self._plan.hang_after_s,
+                    on_progress=lambda seen: self._plan.listener.went_on(asking.seen(seen)),
+                )
+            )
+        server.anon_mb.append(probe.anon_mb())
+        return round_, span
 
     @property
     def asked(self) -> bool:
@@ -104,6 +128,7 @@ class CellRun:
             host=self._host,
             table=self._plan.table,
             draft_model=self._plan.draft_model,
+            disturbance=self._again.disturbance(self._host) if self._host is not None else None,
             outcome=outcome,
         )
 

@@ -27,6 +27,13 @@ class Loading:
 
 
 @dataclass(frozen=True)
+class Resting:
+    """A machine rests before a server starts."""
+
+    start: str
+
+
+@dataclass(frozen=True)
 class WarmingUp:
     """A server answers what is not measured."""
 
@@ -60,7 +67,7 @@ class Asking:
         )
 
 
-Event = Opening | Loading | WarmingUp | Building | Asking
+Event = Opening | Resting | Loading | WarmingUp | Building | Asking
 # What is done once and then kept: no estimate of a run holds it.
 ONCE = (Opening, Building)
 E = TypeVar("E", bound=Event)

@@ -33,12 +33,14 @@ class Asked:
         probe: whether a model of which nothing is known may be started to find out.
         budget_s: what the run may take.
         cache: the folder in which what this host measured is kept.
+        settle_s: how long it is rested before each server.
     """
 
     estimate_from: Path | None
     probe: bool
     budget_s: float | None
     cache: Path
+    settle_s: float = 0.0
 
 
 class Foresight:
@@ -85,7 +87,8 @@ class Foresight:
 
     def estimate(self, cells: Sequence[PlannedCell]) -> Estimate:
         """Return what cells take; those that the journal holds take nothing."""
-        return estimate(cells, self._ledger.restorable(cells, self._setup.matrix), self.sources)
+        restored = self._ledger.restorable(cells, self._setup.matrix)
+        return estimate(cells, restored, self.sources, self._asked.settle_s)
 
     def prepare(self, cells: Sequence[PlannedCell], *, only_look: bool) -> None:
         """Probe the models of which nothing, or no prompt, is known: if asked to, or if a budget needs it.
@@ -125,7 +128,7 @@ class Foresight:
             return None
         if found.unknown:
             self.notes.append(f"the budget leaves out of account: {', '.join(found.unknown)}")
-        estimator = Estimator(self.sources)
+        estimator = Estimator(self.sources, self._asked.settle_s)
         kinds = {p.id: p.kind for prompts in self._setup.prompt_sets.values() for p in prompts.prompts}
 
         def cost(chosen: Sequence[PlannedCell]) -> float:

@@ -23,11 +23,15 @@ class Pace:
     Args:
         listener: who shows it.
         now_s: a clock, in seconds.
+        settle_s: how long it is rested before each server.
     """
 
-    def __init__(self, listener: Listener, now_s: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, listener: Listener, now_s: Callable[[], float] = time.monotonic, *, settle_s: float = 0.0
+    ) -> None:
         self._listener = listener
         self._now_s = now_s
+        self._settle_s = settle_s
         self._gathered = Gathered()
         self._sources: Sequence[Source] = ()
         self._planned: Estimate | None = None
@@ -68,7 +72,8 @@ class Pace:
     def started(self, start: ServerStart) -> None:
         """A server is warm."""
         self._gathered.add_start(start)
-        self._counted_s += start.load_s + start.warmup_s
+        rested_s = start.entry.waited_s if start.entry is not None else 0.0
+        self._counted_s += start.load_s + start.warmup_s + rested_s
 
     def done(self, record: Record) -> None:
         """A cell ended, which was not restored."""
@@ -78,10 +83,18 @@ class Pace:
         self._end_s = self._now_s()
         if record.outcome.status == "ok":
             self._counted_s += sum(round_.wall_s or 0.0 for round_ in record.rounds)
+            self._counted_s += record.disturbance.repeat_s if record.disturbance is not None else 0.0
             gap_s = max(0.0, self._end_s - self._window_s - self._counted_s)
             self._between = Between(self._between.cells + 1, self._between.seconds + gap_s)
         self._window_s, self._counted_s = self._end_s, 0.0
         self._tell()
+
+    def has_time(self, seconds: float) -> bool:
+        """Whether the budget, if there is one, has so many seconds more than what is left will take."""
+        if self._budget_s is None or self._begin_s is None:
+            return True
+        left_s, _at_least = self._look()
+        return self._now_s() - self._begin_s + (left_s or 0.0) + seconds <= self._budget_s
 
     @property
     def measured(self) -> dict[str, ModelTimings]:
@@ -148,7 +161,7 @@ class Pace:
 
     def _look(self) -> tuple[float | None, bool]:
         """What is left: by this run's own figures first, then by those from before."""
-        estimator = Estimator([Source("this run", self.measured), *self._sources])
+        estimator = Estimator([Source("this run", self.measured), *self._sources], self._settle_s)
         kinds = {(planned.start.model, planned.start.config) for planned in self._left.values()}
         known = {kind: estimator.timing(*kind) is not None for kind in kinds}
         if self._left and not any(known.values()):

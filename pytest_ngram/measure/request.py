@@ -18,7 +18,8 @@ from pytest_ngram.engine.watchdog import Progress, guarded
 from pytest_ngram.errors import EngineError
 from pytest_ngram.measure.accounting import account
 from pytest_ngram.measure.server import Server
-from pytest_ngram.measure.trace import Said, draft_steps
+from pytest_ngram.measure.telemetry import telemetry
+from pytest_ngram.measure.trace import Said
 from pytest_ngram.record import Round, pack_tokens
 
 
@@ -63,14 +64,17 @@ def measure(
     _look(server, result, delta, said)
     _check_answer(request, result)
     timings = result.timings
+    prompt_decodes = server.prompt_decodes(timings.prompt_n)
     counts = account(
         timings,
         delta,
         said.request if said is not None else None,
         said.by_type if said is not None else None,
         speculative=server.speculative,
-        prompt_decodes=server.prompt_decodes(timings.prompt_n),
+        prompt_decodes=prompt_decodes,
     )
+    if said is not None and said.unread is not None:
+        server.could_not_read(said.unread)
     return Round(
         status="ok",
         seed=request.seed,
@@ -91,7 +95,14 @@ def measure(
         stop=result.stop_type,
         by_type=counts.by_type,
         n_predict=request.n_predict,
-        draft_steps=draft_steps(said, counts.drafted, counts.accepted),
+        telemetry=telemetry(
+            timings,
+            counts,
+            said,
+            wall_s=wall_s,
+            speculative=server.speculative,
+            prompt_decodes=prompt_decodes,
+        ),
     )
 
 

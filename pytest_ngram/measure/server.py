@@ -63,6 +63,7 @@ class Server:
         self.lost_state: str | None = None
         self.capabilities: dict[str, bool] = {}
         self.counted: Mapping[str, float] | None = None
+        self.anon_mb: list[float | None] = []  # after each request
         self._end_was_told = False
         self._start()
 
@@ -92,6 +93,11 @@ class Server:
         """Whether its config drafts at all."""
         return self._kind.speculative
 
+    @property
+    def stateful(self) -> bool:
+        """Whether what it drafts depends on the requests before."""
+        return self._kind.stateful
+
     def describe(self) -> record.Engine:
         """Say which engine it is, with what its answers have shown so far."""
         engine = self.engine.describe()
@@ -105,6 +111,10 @@ class Server:
             engine = self.engine.describe()
             build = engine.label or " ".join(filter(None, (engine.package, engine.version))) or engine.kind
             self._kind.warn_once(f"not offered by this build ({build}): {lacking}")
+
+    def could_not_read(self, error: EngineError) -> None:
+        """Say, once for each cause, that a line of the log cannot be read, and what is null for it."""
+        self._kind.warn_once(f"{error.cause}; what comes from the log is null: {'; '.join(error.checked)}")
 
     def metrics(self) -> dict[str, float]:
         """Return `/metrics`; nothing where the build has none. Raises `EngineError`."""
@@ -215,6 +225,7 @@ class Server:
         self.engine = self._kind.launch()
         self.logs = RequestLogs(self.engine.log_path)
         self.answered = 0
+        self.anon_mb = []
         self.counted = None
         self._end_was_told = False
         try:

@@ -6,6 +6,7 @@ import itertools
 import shlex
 import time
 from collections.abc import Callable, Iterable
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -19,13 +20,14 @@ from pytest_ngram.engine.watchdog import guarded
 from pytest_ngram.matrix.plan import Start
 from pytest_ngram.matrix.spec import ConfigSpec, MatrixSpec, ModelSpec
 from pytest_ngram.measure import host
-from pytest_ngram.measure.events import SILENT, Listener, Loading, WarmingUp, waiting
+from pytest_ngram.measure.entry import Rest, enter
+from pytest_ngram.measure.events import SILENT, Listener, Loading, Resting, WarmingUp, waiting
 from pytest_ngram.measure.models import Model, Models
 from pytest_ngram.measure.server import Kind, Server, Warn
 from pytest_ngram.models.gguf_file import ModelFacts
 from pytest_ngram.models.memory import anonymous_need_bytes
 from pytest_ngram.models.vocabulary import token_lists_differ_at
-from pytest_ngram.record import ServerStart, WarmUp, pack_tokens
+from pytest_ngram.record import Entry, ServerStart, WarmUp, pack_tokens
 from pytest_ngram.table.price import Need
 
 WARMUP_TOKENS = 16
@@ -51,6 +53,7 @@ class Servers:
         on_start: called with each start that succeeded, warm-up included.
         warn: called with what the user should know.
         listener: hears of loads and warm-ups.
+        rest: what is waited for before each server.
     """
 
     def __init__(
@@ -67,6 +70,7 @@ class Servers:
         on_start: OnStart = lambda start: None,
         warn: Warn = lambda text: None,
         listener: Listener = SILENT,
+        rest: Rest | None = None,
     ) -> None:
         self._matrix = matrix
         self._models = models
@@ -78,6 +82,8 @@ class Servers:
         self._on_start = on_start
         self._warn = warn
         self._listener = listener
+        self._rest = rest or Rest()
+        self._entry: Entry | None = None
         self._serials = itertools.count(first_serial)
         self._log_numbers = itertools.count(1)
         self._warned: set[str] = set()
@@ -145,12 +151,12 @@ class Servers:
         against = _against_measuring_rules(parsed) if measured else []
         warnings = [*preflight.check(model.facts, parsed), *against]
         both = [model.facts]
-        need_bytes = _anonymous_need_bytes(model.facts, parsed)
+        need_bytes = need_of_start_bytes(model.facts, parsed)
         if draft is not None:
             differ_at = token_lists_differ_at(model.facts, draft.facts, preflight.VOCAB_CHECK_FROM)
             preflight.check_draft(model.facts, draft.facts, differ_at)
             both.append(draft.facts)
-            need_bytes += _anonymous_need_bytes(draft.facts, parsed, draft=True)
+            need_bytes += need_of_start_bytes(draft.facts, parsed, draft=True)
         memory = None
         if self._factory.choice.kind != "url":  # that server has its memory already, on whatever host
             memory = preflight.check_memory(
@@ -171,6 +177,8 @@ class Servers:
         self, start: Start, argv: tuple[str, ...], model: Model, *, to_tokenize: bool = False
     ) -> RunningEngine:
         name = start.id.replace("/", "_")
+        if not to_tokenize:
+            self._enter(start)
         with waiting(self._listener, Loading(start.id, model.path.name, model.facts.size_bytes)):
             return self._factory.start(
                 argv,
@@ -180,6 +188,14 @@ class Servers:
                 trace=True,
                 to_tokenize=to_tokenize,
             )
+
+    def _enter(self, start: Start) -> None:
+        """Let the machine rest, and keep in which state the server meets it."""
+        rests = self._rest.settle_s > 0 or self._rest.max_temp_c is not None
+        with waiting(self._listener, Resting(start.id)) if rests else nullcontext():
+            self._entry = enter(self._rest)
+        if self._entry.gave_up is not None:
+            self._warn(f"{start.id} starts on a machine that is too hot: {self._entry.gave_up}")
 
     def _warm_up(self, start: Start, server: Server) -> int:
         """Send the warm-up prompt and throw the answer away: a first request is many times slower.
@@ -216,6 +232,7 @@ class Servers:
                     n_predict=request.n_predict,
                     stop=result.stop_type,
                 ),
+                entry=self._entry,
             )
         )
         return serial
@@ -247,8 +264,11 @@ def compose_argv(
     )
 
 
-def _anonymous_need_bytes(facts: ModelFacts, parsed: flags.Parsed, *, draft: bool = False) -> int:
-    """Of the model, or of the draft model, whose context is as long and whose cache has types of its own."""
+def need_of_start_bytes(facts: ModelFacts, parsed: flags.Parsed, *, draft: bool = False) -> int:
+    """Return what a server must have for itself, a lower bound, for the model or for its draft model.
+
+    The draft model's context is as long, and its cache has types of its own.
+    """
     type_k, type_v = ("spec-draft-type-k", "spec-draft-type-v") if draft else ("cache-type-k", "cache-type-v")
     return anonymous_need_bytes(
         facts,

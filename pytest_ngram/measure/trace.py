@@ -10,7 +10,8 @@ from pathlib import Path
 
 from pytest_ngram.engine import log_reader
 from pytest_ngram.engine.log_reader import RequestLog, TypeStatistics
-from pytest_ngram.record import TypeDrafts, pack_tokens
+from pytest_ngram.errors import EngineError
+from pytest_ngram.record import TypeDrafts
 
 # llama-server prints it after the last step of a request
 _CLOSING = re.compile(rb"\| task (\d+) \|\s+total time =")
@@ -25,15 +26,19 @@ class Said:
     """What the log says of one request.
 
     Args:
-        request: its lines, read.
+        request: its lines, read; None where one of them cannot be.
         by_type: what each type did, with `accepted` as the statistics have it: a replay's tokens count again.
             None where no statistics were printed, or an earlier request's are missing.
         lines: its lines, and those of requests before it that nobody took.
+        draft_ms: how long each type drafted, without MTP's catch-up; None where that was not printed.
+        unread: names the line that cannot be read.
     """
 
-    request: RequestLog
+    request: RequestLog | None
     by_type: dict[str, TypeDrafts] | None
     lines: tuple[str, ...]
+    draft_ms: dict[str, float] | None = None
+    unread: EngineError | None = None
 
 
 class RequestLogs:
@@ -79,19 +84,21 @@ class RequestLogs:
         self._last_task = task
         self._offset += sum(len(line) for line in lines)
         texts = tuple(line.decode("utf-8", "replace") for line in lines)
-        for request in log_reader.requests(texts):
-            by_type = differences(self._statistics, request.statistics)
-            self._statistics = request.statistics or None
+        try:
+            requests = log_reader.requests(texts)
+        except EngineError as error:
+            self._statistics = None
+            return Said(None, None, texts, unread=error)
+        for request in requests:
+            before, self._statistics = self._statistics, request.statistics or None
             if request.task == task:
-                return Said(request, by_type, texts)
+                return Said(
+                    request,
+                    differences(before, request.statistics),
+                    texts,
+                    draft_ms=durations(before, request.statistics),
+                )
         return None
-
-
-def draft_steps(said: Said | None, drafted: int | None, accepted: int | None) -> str | None:
-    """Return drafted and accepted of each verify step, packed; None where they do not add up to the sums."""
-    if said is None or (said.request.drafted, said.request.accepted) != (drafted, accepted):
-        return None
-    return pack_tokens([count for step in said.request.drafts for count in step])
 
 
 def differences(
@@ -114,6 +121,26 @@ def differences(
             drafted=now.gen_tokens - (then.gen_tokens if then else 0),
             accepted=now.acc_tokens - (then.acc_tokens if then else 0),
         )
+    return found
+
+
+def durations(
+    before: Mapping[str, TypeStatistics] | None, after: Mapping[str, TypeStatistics]
+) -> dict[str, float] | None:
+    """Return how long each type drafted between two readings, in ms; None where one does not say. Pure.
+
+    Args:
+        before: as of `differences`; a type that is not in it had not drafted for any time.
+        after: as of `differences`.
+    """
+    if before is None or not after:
+        return None
+    found: dict[str, float] = {}
+    for name, now in after.items():
+        then = before.get(name)
+        if now.dur_ms is None or (then is not None and then.dur_ms is None):
+            return None
+        found[name] = now.dur_ms[1] - (then.dur_ms[1] if then is not None and then.dur_ms else 0.0)
     return found
 
 

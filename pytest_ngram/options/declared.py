@@ -107,6 +107,59 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         {"action": "store_true", "help": "start a server although its memory need exceeds what is free"},
     ),
     (
+        "--ngram-contended",
+        {
+            "metavar": "PERCENT",
+            "default": "5%",
+            "help": "a cell is contended if other processes took more of the cores than this (default: 5%%)",
+        },
+    ),
+    (
+        "--ngram-pressure",
+        {
+            "metavar": "PERCENT",
+            "default": "10%",
+            "help": "and if tasks waited for cores, disks or memory in this much of the time (default: 10%%)",
+        },
+    ),
+    (
+        "--ngram-repeats",
+        {
+            "metavar": "N",
+            "default": "2",
+            "help": "measure up to N requests of a cell again that is contended or throttled, and keep the "
+            "quietest; not where a config keeps state, nor beyond a budget (default: %(default)s)",
+        },
+    ),
+    (
+        "--ngram-settle",
+        {"metavar": "SECONDS", "default": "0", "help": "rest before each server (default: %(default)s)"},
+    ),
+    (
+        "--ngram-max-temp",
+        {
+            "metavar": "C",
+            "help": "before each server wait until it is no hotter; a cell that gets hotter is throttled",
+        },
+    ),
+    (
+        "--ngram-temp-sensor",
+        {
+            "metavar": "NAME",
+            "help": "whose temperature: a chip, a chip with a label, a thermal zone, or battery "
+            "(default: the hottest of the processor)",
+        },
+    ),
+    (
+        "--ngram-cool-deadline",
+        {
+            "metavar": "SECONDS",
+            "default": "300",
+            "help": "how long to wait for --ngram-max-temp before a server starts hot, with a warning "
+            "(default: %(default)s)",
+        },
+    ),
+    (
         "--gates-update",
         {
             "action": "store_true",

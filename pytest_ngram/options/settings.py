@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from pytest_ngram.errors import OptionError
 from pytest_ngram.matrix.duration import parse as parse_duration
 from pytest_ngram.options.declared import CACHE_VARIABLE, SERVER_VARIABLE
+from pytest_ngram.options.quiet import QuietOptions, quiet_options
 from pytest_ngram.options.which_matrix import User, base, matrix_of
 
 if TYPE_CHECKING:
@@ -58,6 +59,7 @@ class Settings:
         estimate_from: a saved run or a journal to estimate the duration from.
         probe: whether models of which nothing was measured may be started once to estimate.
         budget_s: what a run may take, in seconds.
+        quiet: what the user wants of a quiet and cool machine.
     """
 
     matrix: Path
@@ -76,6 +78,7 @@ class Settings:
     estimate_from: Path | None
     probe: bool
     budget_s: float | None
+    quiet: QuietOptions
 
 
 def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
@@ -134,6 +137,7 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         estimate_from=here / estimate_from if estimate_from else None,
         probe=config.getoption("ngram_probe"),
         budget_s=parse_duration(budget, "--ngram-budget") if budget is not None else None,
+        quiet=quiet_options(config),
     )
 
 

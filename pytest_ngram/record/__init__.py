@@ -1,16 +1,16 @@
 """The record and the run: types, JSON both ways, packing of token ids. Pure."""
 
 from pytest_ngram.record.codec import from_builtins, from_json, run_from_builtins, to_builtins, to_json
+from pytest_ngram.record.host import Disturbance, Entry, Host, Memory, Pressure
 from pytest_ngram.record.packing import pack_tokens, unpack_tokens
+from pytest_ngram.record.telemetry import Cost, StepTime, Telemetry
 from pytest_ngram.record.types import (
     ECHO,
     SCHEMA,
     Cell,
     CorpusPlace,
     Engine,
-    Host,
     Leakage,
-    Memory,
     Model,
     Outcome,
     Pass,
@@ -32,13 +32,17 @@ __all__ = [
     "SCHEMA",
     "Cell",
     "CorpusPlace",
+    "Cost",
+    "Disturbance",
     "Engine",
+    "Entry",
     "Host",
     "Leakage",
     "Memory",
     "Model",
     "Outcome",
     "Pass",
+    "Pressure",
     "Prompt",
     "Record",
     "Round",
@@ -47,7 +51,9 @@ __all__ = [
     "Server",
     "ServerStart",
     "Status",
+    "StepTime",
     "Table",
+    "Telemetry",
     "TypeDrafts",
     "WarmUp",
     "from_builtins",

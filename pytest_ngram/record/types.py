@@ -6,6 +6,9 @@ from typing import Literal
 
 import msgspec
 
+from pytest_ngram.record.host import Disturbance, Entry, Host, Memory
+from pytest_ngram.record.telemetry import Telemetry
+
 SCHEMA = 1
 # The prompt set of prompts that were taken out of a table's corpus: in no summary and no verdict.
 ECHO = "echo"
@@ -83,10 +86,8 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     `steps` counts decodes of the target after the prompt (plain + verify + replay), `verify_steps` those
     with a draft. `n_decode` is the server's own count of decodes, the prompt's included. `by_type` goes
     by the names of `--spec-type`: the types' `drafted` add up to the round's, their `drafts` to
-    `verify_steps`. It is null where no log tells, and absent from records written before it was known.
-    `n_predict` is how many tokens were asked for. `draft_steps` is packed as `tokens` are: drafted and
-    accepted of each verify step in turn, null where no trace tells or it contradicts the sums. Both are
-    absent from older records.
+    `verify_steps`. It is null where no log tells, and absent from records written before it was known, as
+    `telemetry` is. `n_predict` is how many tokens were asked for; absent from older records too.
     """
 
     status: Status
@@ -108,36 +109,7 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     stop: str | None
     by_type: dict[str, TypeDrafts] | None = None
     n_predict: int | None = None
-    draft_steps: str | None = None
-
-
-class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Resident memory of the engine after the cell, in MiB, and its major page faults during the cell."""
-
-    rss_anon_mb: float | None
-    rss_file_mb: float | None
-    rss_peak_mb: float | None
-    majflt: int | None
-
-
-class Host(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The machine during the cell.
-
-    `cpu_busy` is the share of all cores, 0 to 1, over the cell; `psi_cpu` is the kernel's 10-second
-    average of the time in which some task waited for a core, in percent. `gpu_busy`, 0 to 1, is null until
-    it is sampled while requests run.
-    """
-
-    cpu: str | None
-    cores: int | None
-    isa: tuple[str, ...] | None
-    load1: float | None
-    psi_cpu: float | None
-    cpu_busy: float | None
-    gpu_busy: float | None
-    vram_mb: float | None
-    temp_c: float | None
-    governor: str | None
+    telemetry: Telemetry | None = None
 
 
 class CorpusPlace(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -207,6 +179,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     """All that is known of one cell. What is unknown is null, never 0.
 
     `draft_model` is the second model that `-md` named; null for configs that draft without one.
+    `disturbance` is null where no request was measured, and absent from records before it was looked for.
     """
 
     schema: int = SCHEMA
@@ -219,6 +192,7 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     host: Host | None
     table: Table | None
     draft_model: Model | None = None
+    disturbance: Disturbance | None = None
     outcome: Outcome
 
 
@@ -237,8 +211,9 @@ class WarmUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One start of an engine, numbered from 1 through the run and what it resumes.
 
-    `load_s` is from the start of the process until it was ready, in seconds. `warmup` is absent from starts
-    written before it was kept.
+    `load_s` is from the start of the process until it was ready, in seconds. `entry` is the machine before
+    that; absent from records that were written before it was looked at. So is `warmup`,
+    the request that it was warmed up with.
     """
 
     serial: int
@@ -250,6 +225,7 @@ class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     load_s: float
     warmup_s: float
     warmup: WarmUp | None = None
+    entry: Entry | None = None
 
 
 class Prompt(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -9,10 +9,10 @@ from pathlib import Path
 from pytest_ngram.drafting.counts import Counts
 from pytest_ngram.drafting.policy import Policy
 from pytest_ngram.drafting.slot import Replayed, Slot
-from pytest_ngram.drafting.streams import Asked, Served
+from pytest_ngram.drafting.streams import Asked, Served, verify_steps
 from pytest_ngram.errors import TableError
 from pytest_ngram.matrix.spec import STATEFUL_TYPES
-from pytest_ngram.record import Engine, unpack_tokens
+from pytest_ngram.record import Engine
 from pytest_ngram.replay.recorded import policy_of, slots, table_paths
 from pytest_ngram.replay.tables import load_counts
 
@@ -136,14 +136,14 @@ def _stateful(policy: Policy) -> bool:
 
 def _compare(asked: Asked, replayed: Replayed) -> Compared:
     recorded = asked.recorded
-    told = unpack_tokens(recorded.draft_steps) if recorded.draft_steps is not None else None
+    told = verify_steps(recorded)
     ties, undefined = replayed.ties, replayed.undefined
     if recorded.drafted is None or recorded.accepted is None:
         return Compared(asked.id, skipped="what was drafted and accepted is not recorded")
     difference = None
     then, now = (recorded.drafted, recorded.accepted), (replayed.drafted, replayed.accepted)
     if told is not None:
-        difference = _first_difference(list(zip(told[::2], told[1::2], strict=True)), replayed.pairs)
+        difference = _first_difference(told, replayed.pairs)
     if difference is None and then != now:
         difference = f"accepted {then[1]} of {then[0]} drafted, replayed {now[1]} of {now[0]}"
     return Compared(asked.id, difference, None, ties, undefined, told is not None)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 from pytest_ngram.drafting.cost import Timed
 from pytest_ngram.drafting.policy import Policy
-from pytest_ngram.drafting.streams import Asked, Served
+from pytest_ngram.drafting.streams import Asked, Served, verify_steps
 from pytest_ngram.matrix.spec import BASELINE
-from pytest_ngram.record import unpack_tokens
 from pytest_ngram.replay.recorded import policy_of
 from pytest_ngram.replay.sweep import Stream
 
@@ -71,14 +70,14 @@ def _timed(asked: Asked, restores: bool) -> Timed | None:
     round_ = asked.recorded
     if round_.predicted_n is None or round_.predicted_ms is None or round_.status != "ok":
         return None
-    steps: Sequence[int] = []
-    if round_.draft_steps is not None:
-        steps = unpack_tokens(round_.draft_steps)
-    elif round_.drafted != 0:
-        return None
+    steps = verify_steps(round_)
+    if steps is None:
+        if round_.drafted != 0:
+            return None
+        steps = []
     widths: list[tuple[int, int]] = []
     brought = 0
-    for drafted, accepted in zip(steps[::2], steps[1::2], strict=True):
+    for drafted, accepted in steps:
         widths.append((drafted + 1, 1))
         brought += accepted + 1
         if restores and accepted < drafted:

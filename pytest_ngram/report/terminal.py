@@ -22,6 +22,16 @@ HEADER = (
     "RSS MiB",
     "cells",
 )
+COST_HEADER = (
+    "config",
+    "draft",
+    "verify",
+    "replay",
+    "plain",
+    "rest",
+    "accepted len",
+    "step ms by tokens verified",
+)
 # What a narrow terminal does without, in this order: columns of HEADER, and what to call them.
 _SPARE = ((8, "RSS MiB"), (7, "pp t/s"), (4, f"vs {BASELINE} in blocks"), (2, "tg t/s in blocks"))
 
@@ -47,7 +57,43 @@ def table_lines(summary: ModelSummary, columns: int | None = None) -> list[str]:
     notes = _notes(summary, has_baseline)
     if left_out:
         notes.append(f"columns left out for want of width: {', '.join(left_out)}; all are in the JSON")
-    return [*lines, *(f"  {note}" for note in notes)]
+    return [*lines, *cost_lines(summary, columns), *(f"  {note}" for note in notes)]
+
+
+def cost_lines(summary: ModelSummary, columns: int | None = None) -> list[str]:
+    """Return where the time of a generated token goes, by config; nothing where no config drafted.
+
+    Args:
+        summary: of the model.
+        columns: of the terminal; step times that do not fit are left out, and a `…` says so.
+    """
+    rows = [row for row in summary.rows if row.cost is not None]
+    if not any(row.cost and row.cost.verify_ms for row in rows):
+        return []
+    cells = [COST_HEADER, *(_cost_cells(row) for row in rows)]
+    widths = _widths(cells)
+    widths[-1] = 0
+    lines = ["", "  ms per generated token; draft without MTP's catch-up decode, verify with it"]
+    for row in cells:
+        text = "  ".join(_pad(cell, widths[n], left=n in (0, 7)) for n, cell in enumerate(row))
+        lines.append("  " + _cut(text.rstrip(), columns))
+    return lines
+
+
+def _cut(text: str, columns: int | None) -> str:
+    return text if columns is None or len(text) + 2 <= columns else text[: max(0, columns - 3)] + "…"
+
+
+def _cost_cells(row: Row) -> tuple[str, ...]:
+    cost = row.cost
+    if cost is None:
+        return (row.config, *[UNKNOWN] * 7)
+    parts = (cost.draft_ms, cost.verify_ms, cost.replay_ms, cost.plain_ms, cost.rest_ms)
+    told = [f"{ms:.3f}" for ms in parts]
+    if cost.plain_from == "unclear":
+        told[1], told[3] = f"~{told[1]}", f"~{told[3]}"
+    length = UNKNOWN if row.mean_accepted_length is None else f"{row.mean_accepted_length:.2f}"
+    return (row.config, *told, length, ", ".join(f"{width}: {ms:.2f}" for width, ms in row.step_ms.items()))
 
 
 def _widths(cells: Sequence[tuple[str, ...]]) -> list[int]:
@@ -141,12 +187,37 @@ def _notes(summary: ModelSummary, has_baseline: bool) -> list[str]:
     ]
     notes += _partial_changes(summary)
     notes += [f"{row.config}: {row.abstained}" for row in summary.rows if row.abstained]
-    if summary.contended:
-        cells = counted(summary.contended, "cell")
-        notes.append(f"{cells} ran while tasks waited for cores: something else was busy")
+    unexplained = [row.config for row in summary.rows if row.cost is not None and row.cost.unexplained]
+    if unexplained:
+        notes.append(f"the steps of the trace do not make up the generation time: {', '.join(unexplained)}")
+    if any(row.cost is not None and row.cost.plain_from == "unclear" for row in summary.rows):
+        notes.append("~: verify and plain steps could not be told apart well; only their sum is sure")
+    if summary.unread:
+        notes.append(f"{counted(len(summary.unread), 'request')} without a step trace: {summary.unread[0]}")
+    if summary.apart:
+        cells = counted(summary.apart, "cell")
+        notes.append(f"{cells}: the client waited for over 5 % longer (or shorter) than the server says")
+    notes += _disturbed(summary)
     if summary.paged:
         cells = counted(summary.paged, "cell")
         notes.append(f"{cells} read the model from disk while they ran (major page faults)")
+    return notes
+
+
+def _disturbed(summary: ModelSummary) -> list[str]:
+    """What speaks against numbers, what was measured again, and what was not."""
+    notes = []
+    if summary.contended:
+        cells = counted(summary.contended, "cell")
+        notes.append(f"{cells} contended: others took cores, or tasks waited (the record says which)")
+    if summary.throttled:
+        notes.append(f"{counted(summary.throttled, 'cell')} throttled: the machine was too hot")
+    if summary.repeated:
+        requests = counted(summary.repeated, "request")
+        notes.append(f"{requests} measured again since they were disturbed; the quietest are kept")
+    if summary.stateful:
+        cells = counted(summary.stateful, "cell")
+        notes.append(f"{cells} disturbed and not measured again: their configs keep state between requests")
     return notes
 
 

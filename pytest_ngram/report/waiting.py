@@ -13,6 +13,7 @@ from pytest_ngram.measure.events import (
     Event,
     Loading,
     Opening,
+    Resting,
     Standing,
     WarmingUp,
 )
@@ -95,6 +96,8 @@ def described(event: Event, elapsed_s: float = 0.0) -> tuple[str, str]:
             return "opening the model", source
         case Loading(start, file, size_bytes):
             return f"loading {_size(size_bytes)}", f"{start} ({file})"
+        case Resting(start):
+            return "resting", start
         case WarmingUp(start):
             return "warming up", start
         case Building():

@@ -8,16 +8,20 @@ Otherwise a config that crashes on a slow prompt would look the faster for it. H
 
 from __future__ import annotations
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from statistics import fmean
 
 import msgspec
 
-from pytest_ngram.record import ECHO, Record, Round
+from pytest_ngram.record import ECHO, Cost, Record, Round
+from pytest_ngram.verdict.contention import is_contended, is_throttled, keeps_state
+from pytest_ngram.verdict.cost import means
 
 BASELINE = "none"
-CONTENDED_PERCENT = 10.0  # of the time some task waited for a core
+APART = 0.05  # of the client's wall that is not the server's time, from where on it is told
+APART_S = 0.02  # and at least this long: sending a request and reading its answer take some milliseconds
 Key = tuple[str, int]  # prompt, block
 
 
@@ -35,6 +39,10 @@ class Row(msgspec.Struct, frozen=True):
 
     `prompts` of the model's prompts entered, and `prompts_of_change` into the change; `failed` counts cells
     by outcome. `abstained` says why a config drafted nothing where that was expected of it.
+
+    `tokens_per_step` counts all steps, `mean_accepted_length` verify steps only, the token that the target
+    adds counted in. `acceptance_per_pos`: of all verify steps, the share that accepted the token there.
+    `cost` is the mean over requests, `step_ms` the mean time of a step by the tokens that it verifies.
     """
 
     config: str
@@ -50,13 +58,20 @@ class Row(msgspec.Struct, frozen=True):
     prompts: int
     prompts_of_change: int
     abstained: str | None = None
+    mean_accepted_length: float | None = None
+    acceptance_per_pos: tuple[float, ...] | None = None
+    cost: Cost | None = None
+    step_ms: dict[int, float] = {}
 
 
 class ModelSummary(msgspec.Struct, frozen=True):
     """All rows of a model at one temperature.
 
     `noise` is what the slower pass of `none` would gain by being the faster one, worst block. `contended`
-    counts cells during which tasks waited for cores, `paged` those during which the engine read from disk.
+    counts cells that others disturbed, `throttled` those that met a machine too hot, `repeated` requests that
+    were measured again for that, `stateful` cells that were not since they keep state, `paged` cells during
+    which the engine read from disk, `apart` those of whose wall the server's own time is 5 % less or more,
+    `unread` those without a trace.
     """
 
     model: str
@@ -66,6 +81,11 @@ class ModelSummary(msgspec.Struct, frozen=True):
     prompts: int
     contended: int
     paged: int
+    apart: int = 0
+    throttled: int = 0
+    repeated: int = 0
+    stateful: int = 0
+    unread: tuple[str, ...] = ()
 
 
 def seconds_per_token(round_: Round) -> float | None:
@@ -113,8 +133,13 @@ def _model(model: str, temperature: float, configs: dict[str, list[Record]]) -> 
         rows=tuple(_row(name, configs[name], baseline) for name in names),
         noise=_noise(baseline),
         prompts=len({record.cell.prompt for record in records}),
-        contended=sum(_contended(record) for record in records),
+        contended=sum(map(is_contended, records)),
+        throttled=sum(map(is_throttled, records)),
+        repeated=sum(r.disturbance.repeats for r in records if r.disturbance is not None),
+        stateful=sum(map(keeps_state, records)),
         paged=sum(bool(record.memory and record.memory.majflt) for record in records),
+        apart=sum(any(_apart(round_) for round_ in record.rounds) for record in records),
+        unread=_unread(records),
     )
 
 
@@ -141,6 +166,10 @@ def _row(config: str, records: Sequence[Record], baseline: Sequence[Record]) -> 
         prompts=len({prompt for prompt, _block in own}),
         prompts_of_change=len({prompt for prompt, _block in both}),
         abstained=next((r.outcome.reason for r in records if r.outcome.status == "ok"), None),
+        mean_accepted_length=_mean_accepted_length(rounds),
+        acceptance_per_pos=_per_position(rounds),
+        cost=means([r.telemetry.cost for r in rounds if r.telemetry is not None and r.telemetry.cost]),
+        step_ms=_step_ms(rounds),
     )
 
 
@@ -205,8 +234,39 @@ def _noise(records: Sequence[Record]) -> float | None:
     return None if spread is None else max(spread.high, 1 / spread.low) - 1
 
 
-def _contended(record: Record) -> bool:
-    return record.host is not None and (record.host.psi_cpu or 0.0) >= CONTENDED_PERCENT
+def _apart(round_: Round) -> bool:
+    """Whether the client waited for much longer, or shorter, than the server says that it worked."""
+    share = round_.telemetry.server_share if round_.telemetry else None
+    off = 0.0 if share is None else abs(1 - share)
+    return off > APART and off * (round_.wall_s or 0.0) > APART_S
+
+
+def _unread(records: Iterable[Record]) -> tuple[str, ...]:
+    told = [round_.telemetry for record in records for round_ in record.rounds]
+    return tuple(each.unread for each in told if each and each.unread)
+
+
+def _mean_accepted_length(rounds: Sequence[Round]) -> float | None:
+    per_step = _ratio(_sum(rounds, "accepted"), _sum(rounds, "verify_steps"))
+    return None if per_step is None else 1 + per_step
+
+
+def _per_position(rounds: Sequence[Round]) -> tuple[float, ...] | None:
+    verify = _sum(rounds, "verify_steps")
+    known = [each for round_ in rounds if (each := round_.accepted_per_pos) is not None]
+    if not verify or len(known) < len(rounds):
+        return None
+    return tuple(sum(column) / verify for column in itertools.zip_longest(*known, fillvalue=0))
+
+
+def _step_ms(rounds: Iterable[Round]) -> dict[int, float]:
+    """The mean time of a step by width, over all steps of the rounds that were timed."""
+    found: dict[int, list[tuple[float, int]]] = defaultdict(list)
+    for round_ in rounds:
+        times = round_.telemetry.step_ms_by_width if round_.telemetry is not None else None
+        for width, time in (times or {}).items():
+            found[int(width)].append((time.mean_ms * time.n, time.n))
+    return {width: sum(ms for ms, _ in own) / sum(n for _, n in own) for width, own in sorted(found.items())}
 
 
 def _sum(rounds: Iterable[Round], field: str) -> int | None:

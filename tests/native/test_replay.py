@@ -12,6 +12,7 @@ import pytest
 from pytest_ngram.drafting.counts import NONE
 from pytest_ngram.drafting.lookup_stats import OUTSIDE, lookup_stats
 from pytest_ngram.drafting.slot import Request, Slot
+from pytest_ngram.drafting.streams import draft_steps
 from pytest_ngram.engine.binary import BinaryProcess
 from pytest_ngram.engine.client import Client, CompletionRequest
 from pytest_ngram.engine.log_reader import requests
@@ -71,7 +72,11 @@ def test_every_step_is_that_of_the_server(  # noqa: PLR0917 - pytest names what 
         static=load_counts(table) if "ngram-cache" in types else None,
     )
     log = server.log_path.read_text(encoding="utf-8", errors="replace")
-    told = [each.drafts for each in requests(log.splitlines()) if each.timings]
+    told = [
+        draft_steps((step.drafted, step.accepted, step.restored) for step in each.steps)
+        for each in requests(log.splitlines())
+        if each.timings
+    ]
     replayed = [slot.replay(each) for each in asked]
     assert [each.pairs for each in replayed] == told
     assert sum(each.drafted for each in replayed) > 0

@@ -63,8 +63,9 @@ class Project:
         self.matrix.write_text(text.replace(old, new), encoding="utf-8")
 
     def run(self, *options: str) -> pytest.RunResult:
-        """Run `pytest bench` in a process of its own."""
-        return self.pytester.runpytest_subprocess("bench", "-p", "no:cacheprovider", *options)
+        """Run `pytest bench` in a process of its own; the host's load does not change what it sends."""
+        once = ("-p", "no:cacheprovider", "--ngram-repeats=0")
+        return self.pytester.runpytest_subprocess("bench", *once, *options)
 
     def measure(self, *options: str, exit_code: int = 0) -> dict[str, Any]:
         """Run `pytest bench`, and return the JSON that it saved."""

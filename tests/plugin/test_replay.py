@@ -110,17 +110,22 @@ def test_a_difference_is_told_and_fails(
         for record in records(data)
         if record["cell"]["config"] == "ngram-mod" and record["rounds"][0]["accepted"] > 0
     )
-    steps = unpack_tokens(changed["rounds"][0]["draft_steps"])
-    at = next(i for i in range(1, len(steps), 2) if steps[i] > 0)
-    steps[at] -= 1
-    changed["rounds"][0]["draft_steps"] = pack_tokens(steps)
+    round_ = changed["rounds"][0]
+    told = unpack_tokens(round_["telemetry"]["steps"])  # four numbers a line: µs, drafted, accepted, replay
+    # a line that no replay follows, and that is none, is a whole step
+    at = next(
+        i for i in range(0, len(told), 4) if told[i + 2] and not told[i + 3] and not (i and told[i - 1])
+    )
+    told[at + 2] -= 1
+    round_["accepted"] -= 1
+    round_["telemetry"]["steps"] = pack_tokens(told)
     path.write_text(json.dumps(data))
     assert main(["replay", "--check", str(path)]) == 1
     said = capsys.readouterr()
     n = 6 * 2 * len(TEXTS)
     assert f"{n - 1} of {n} requests equal" in said.out
     assert f"tiny/ngram-mod/{changed['cell']['prompt']}" in said.out
-    assert f"verify step {(at + 1) // 2}" in said.out
+    assert f"verify step {sum(not told[i + 3] for i in range(0, at + 1, 4))}:" in said.out
     for start in data["ngram"]["run"]["starts"]:
         start["warmup"] = None
     path.write_text(json.dumps(data))

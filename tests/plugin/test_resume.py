@@ -22,7 +22,16 @@ Wait = Callable[..., None]
 
 
 def start(project: Project, *options: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "pytest", "bench", "-p", "no:cacheprovider", *options]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "bench",
+        "-p",
+        "no:cacheprovider",
+        "--ngram-repeats=0",
+        *options,
+    ]
     with (project.path / "out.txt").open("wb") as out:
         return subprocess.Popen(
             command, cwd=project.path, stdout=out, stderr=subprocess.STDOUT, start_new_session=True

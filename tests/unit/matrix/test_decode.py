@@ -270,6 +270,14 @@ def test_rounds_of_a_type_that_keeps_state_are_refused(good: str, kind: str) -> 
     decode_matrix(good.replace("types: [draft-mtp]", "rounds: 2, types: [draft-mtp, ngram-simple]"), "m.yaml")
 
 
+@pytest.mark.parametrize("flag", ["--spec-synth-len 2", "--spec-synth-rates=0.5", "--spec_synth_len 2"])
+@pytest.mark.parametrize("was", ["--spec-draft-n-max 1", '"-c 512"'])
+def test_acceptance_by_dice_is_no_config(good: str, was: str, flag: str) -> None:
+    """Neither a config nor a model may hold it: no gate and no result can come from invented acceptance."""
+    with pytest.raises(MatrixError, match="accepted by dice"):
+        decode_matrix(good.replace(was, f'"{flag}"'), "m.yaml")
+
+
 def test_a_table_is_built_from_one_file_or_several(good: str) -> None:
     """`corpora` has them in the order written; of a table that is ready there are none."""
     for text, paths in (

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.matrix.plan import PlannedCell, plan
 from pytest_ngram.matrix.spec import MatrixSpec
+from pytest_ngram.measure.sysfs import Machine
 from pytest_ngram.record import Outcome, Record, Server
 
+HOSTS = Path(__file__).parents[3] / "fixtures" / "hosts"
 MATRIX = """
 version: 1
 warmup: hello
@@ -54,3 +58,18 @@ def record_of() -> Callable[..., Record]:
         )
 
     return make
+
+
+@pytest.fixture
+def host_of(tmp_path: Path) -> Callable[[str], Machine]:
+    """`host_of(name)` is a machine of `fixtures/hosts`, its files below a folder of this test."""
+
+    def unpack(name: str) -> Machine:
+        files = yaml.safe_load((HOSTS / f"{name}.yaml").read_text(encoding="utf-8"))
+        for path, content in files.items():
+            file = tmp_path / name / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(f"{content.strip()}\n", encoding="utf-8")
+        return Machine(tmp_path / name)
+
+    return unpack

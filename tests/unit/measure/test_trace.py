@@ -20,11 +20,11 @@ def statistics(kind: str, calls: int, drafts: int, drafted: int, accepted: int) 
 
 
 def request(task: int, *lines: str, released: bool = True) -> str:
-    head = f"0.00.1 I slot print_timing: id  0 | task {task} |"
+    head = f"0.00.100.000 I slot print_timing: id  0 | task {task} |"
     text = f"{head}        eval time =      45.67 ms /   100 tokens (    0.46 ms per token)\n"
     text += f"{head}       total time =      65.10 ms /   114 tokens\n" + "".join(lines)
     return text + (
-        f"0.00.2 I slot      release: id  0 | task {task} | stop processing: n_tokens = 5\n" * released
+        f"0.00.200.000 I slot      release: id  0 | task {task} | stop processing: n_tokens = 5\n" * released
     )
 
 

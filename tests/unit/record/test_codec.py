@@ -108,6 +108,7 @@ def test_names_in_the_json_are_the_documented_ones() -> None:
         "host",
         "table",
         "draft_model",
+        "disturbance",
         "outcome",
     }
 

@@ -124,7 +124,7 @@ def test_a_row_of_some_prompts_says_so() -> None:
 def test_contention_and_paging_stand_below_the_table() -> None:
     """What makes numbers doubtful is told with them."""
     lines = lines_of(a_row("none"), contended=5, paged=2)
-    assert "5 cells ran while tasks waited for cores" in lines[-2]
+    assert "5 cells contended: others took cores" in lines[-2]
     assert "2 cells read the model from disk" in lines[-1]
 
 

@@ -1,0 +1,183 @@
+"""`pytest-ngram curve`: a model's cost curve from saved runs and servers of its own, as text and JSON."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from pytest_ngram import record
+from pytest_ngram.engine.factory import Factory
+from pytest_ngram.engine.select import choose
+from pytest_ngram.errors import OptionError, RecordError
+from pytest_ngram.files import write_whole
+from pytest_ngram.measure import host, sources
+from pytest_ngram.measure.curve import MTP, CurveRun, Measured, Wanted
+from pytest_ngram.options.settings import cache_folder
+from pytest_ngram.record import Record, from_builtins
+from pytest_ngram.report.curve import curve_lines
+from pytest_ngram.verdict.contention import is_contended, is_throttled
+from pytest_ngram.verdict.curve import (
+    LOOKUP,
+    SCHEMA,
+    BreakEven,
+    Curve,
+    Drafted,
+    Timed,
+    break_evens,
+    curve,
+    timed,
+)
+from pytest_ngram.verdict.summary import BASELINE
+
+_BLOCKS = 1_000_000  # more than any run has
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What the command line said; `runs` are saved JSON files, `measures` whether servers may be started."""
+
+    model: str
+    matrix: Path
+    llama_server: str | None = None
+    runs: tuple[Path, ...] = ()
+    measures: bool = True
+    blocks: int = 3
+    repeats: int = 4
+    out: Path | None = None
+    cache: Path | None = None
+
+
+class CurveFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What `--out` writes. `engine` is null where saved runs alone were read."""
+
+    schema: int = SCHEMA
+    model: record.Model | None
+    engine: record.Engine | None
+    cpu: str | None
+    curve: Curve
+    break_even: dict[str, tuple[BreakEven, ...]]
+    notes: tuple[str, ...] = ()
+
+
+def curve_lines_of(asked: Asked, tell: Callable[[str], None] = lambda text: None) -> Iterator[str]:
+    """Make the curve, yield it as lines, then write it where that was asked: a full disk loses no minutes.
+
+    Raises:
+        OptionError: the matrix has no such model, nothing can be compared, or the file cannot be written.
+        RecordError: a saved run cannot be read.
+        ModelError, EngineError: a server cannot be started.
+    """
+    steps, drafted, model, notes = _of_runs(asked)
+    measured = _measured(asked, steps, tell) if asked.measures else None
+    if measured is not None:
+        steps, drafted = [*steps, *measured.steps], [*drafted, *measured.drafted]
+        model, notes = measured.model, (*notes, *measured.notes)
+    found = curve(steps, drafted)
+    if found is None or not found.series:
+        raise OptionError(
+            "there is nothing to make a curve of",
+            checked=[
+                *map(str, asked.runs),
+                f"{len(steps)} kinds of timed steps, {BASELINE} and one drafter are needed in one block",
+                *notes,
+            ],
+            fix="save a run with the baseline and with configs of one drafter, and name it with --from"
+            + ("" if asked.measures else "; or leave --only-from out"),
+        )
+    file = CurveFile(
+        model=model,
+        engine=measured.engine if measured is not None else None,
+        cpu=host.processor()[0],
+        curve=found,
+        break_even=break_evens(found),
+        notes=notes,
+    )
+    yield from curve_lines(asked.model, found, file.break_even)
+    yield from (f"note: {note}" for note in file.notes)
+    if asked.out is not None:
+        _write(asked.out, msgspec.json.format(msgspec.json.encode(file), indent=1) + b"\n")
+
+
+def _write(path: Path, data: bytes) -> None:
+    try:
+        write_whole(path, data)
+    except OSError as error:
+        raise OptionError(
+            f"the curve is above, but {path} cannot be written",
+            checked=[str(error)],
+            fix="name a file in a folder that can be written to and has room",
+        ) from error
+
+
+def _of_runs(asked: Asked) -> tuple[list[Timed], list[Drafted], record.Model | None, tuple[str, ...]]:
+    """What saved runs tell of the model, and notes. A block of another run is another block.
+
+    Cells that something disturbed are left out: their steps would be those of two programs.
+    """
+    steps: list[Timed] = []
+    drafted: list[Drafted] = []
+    model = None
+    left_out = 0
+    for number, path in enumerate(asked.runs, 1):
+        for each in _saved(path, asked.model):
+            model = each.model or model
+            if is_contended(each) or is_throttled(each):
+                left_out += 1
+                continue
+            for round_ in each.rounds:
+                block = number * _BLOCKS + each.cell.block
+                found = timed(round_, block, baseline=each.cell.config == BASELINE)
+                steps += found[0]
+                drafted += found[1]
+    notes = (f"{left_out} cells of saved runs are left out: contended or throttled",) if left_out else ()
+    return steps, drafted, model, notes
+
+
+def _saved(path: Path, model: str) -> list[Record]:
+    try:
+        data = json.loads(path.read_bytes())
+        records = [from_builtins(each["extra_info"]["ngram"]) for each in data["benchmarks"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise RecordError(
+            f"{path} cannot be read as a saved run",
+            checked=[f"{type(error).__name__}: {error}"],
+            fix="name a JSON that `pytest bench --benchmark-json` or --benchmark-save wrote",
+        ) from error
+    return [each for each in records if each.cell.model == model and each.outcome.status == "ok"]
+
+
+def _measured(asked: Asked, seen: list[Timed], tell: Callable[[str], None]) -> Measured | None:
+    """Measure the widths that no saved run has; None where they have all of them."""
+    matrix, _text = sources.read_matrix(asked.matrix)
+    if asked.model not in matrix.models:
+        raise OptionError(
+            f"the matrix has no model {asked.model!r}",
+            checked=[str(asked.matrix), f"it has: {', '.join(matrix.models)}"],
+            fix="name one of them",
+        )
+    wanted = Wanted(asked.model, asked.blocks, asked.repeats)
+    wanted = replace(
+        wanted,
+        lookup=wanted.lookup - {step.tokens for step in seen if step.drafter == LOOKUP},
+        mtp=wanted.mtp - {step.tokens for step in seen if step.drafter == MTP},
+    )
+    if not wanted.lookup and not wanted.mtp:
+        return None
+    cache = cache_folder(str(asked.cache) if asked.cache is not None else None)
+    factory = Factory(choose(asked.llama_server), cache_dir=cache, warn=tell)
+    try:
+        with tempfile.TemporaryDirectory(prefix="pytest-ngram-curve-") as folder:
+            base = asked.matrix.parent
+            run = CurveRun(matrix, base, factory, wanted, cache=cache, folder=Path(folder), tell=tell)
+            return run.measure()
+    except OSError as error:
+        raise OptionError(
+            "the curve cannot be measured: no place for logs and the table",
+            checked=[tempfile.gettempdir(), str(error)],
+            fix="make room there, or set TMPDIR to a folder with some",
+        ) from error
