@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
 
 from pytest_ngram.drafting import stacked
+from pytest_ngram.drafting.compiled import Longs
 from pytest_ngram.drafting.slot import Replayed
 
 
@@ -67,18 +68,13 @@ class Tally:
 def tally(replayed: Iterable[Replayed]) -> Tally:
     """Return the sums over requests."""
     all_of = list(replayed)
-    reached: list[int] = []
-    accepted: list[int] = []
-    widths: dict[int, int] = {}
-    for drafted, kept, again in (_step(row) for each in all_of for row in each.steps):
-        longer = drafted - len(reached)
-        reached += [0] * longer
-        accepted += [0] * longer
-        for position in range(drafted):
-            reached[position] += 1
-            accepted[position] += position < kept
-        for width in [drafted + 1] + ([kept + 2] if again else []):
-            widths[width] = widths.get(width, 0) + 1
+    rows = np.concatenate([np.zeros((0, stacked.COLUMNS), np.int64), *(each.steps for each in all_of)])
+    drafted, kept = rows[:, stacked.DRAFTED], rows[:, stacked.ACCEPTED]
+    again = rows[:, stacked.REPLAYED] > 0
+    longest = int(drafted.max(initial=0))
+    reached, accepted = _above(drafted, longest), _above(kept, longest)
+    steps_of = np.bincount(np.concatenate([drafted + 1, kept[again] + 2]))
+    widths = {width: int(n) for width, n in enumerate(steps_of) if n}
     plain = sum(_plain(each) for each in all_of)
     if plain:
         widths[1] = widths.get(1, 0) + plain
@@ -97,8 +93,10 @@ def tally(replayed: Iterable[Replayed]) -> Tally:
     )
 
 
-def _step(row: Sequence[int]) -> tuple[int, int, bool]:
-    return int(row[stacked.DRAFTED]), int(row[stacked.ACCEPTED]), bool(row[stacked.REPLAYED])
+def _above(counts: Longs, most: int) -> list[int]:
+    """How many of the counts are above 0, above 1, and so on up to `most`."""
+    at_least = np.bincount(counts, minlength=most + 1)[::-1].cumsum()[::-1]
+    return [int(n) for n in at_least[1 : most + 1]]
 
 
 def _plain(replayed: Replayed) -> int:

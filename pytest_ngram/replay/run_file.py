@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -60,7 +59,7 @@ def read_run(path: Path) -> SavedRun:
     return SavedRun(path, records, tuple(servers))
 
 
-def _saved(data: dict[str, Any]) -> tuple[tuple[Record, ...], Sequence[ServerStart], Sequence[Prompt]]:
+def _saved(data: dict[str, Any]) -> tuple[tuple[Record, ...], tuple[ServerStart, ...], tuple[Prompt, ...]]:
     try:
         benchmarks, told = data["benchmarks"], data["ngram"]
         found = [each.get("extra_info", {}).get("ngram") for each in benchmarks]
