@@ -95,7 +95,7 @@ def _policies(run: SavedRun, arguments: argparse.Namespace) -> Iterator[str]:
         raise RecordError(
             "the file has no request with its token ids",
             checked=[str(run.path), f"servers: {len(run.servers)}"],
-            fix="name a run whose requests were answered, and whose ids --ngram-redact did not take out",
+            fix="name a run whose requests were answered, and whose token ids were not taken out",
         )
     costs = Costs.of(run, all_streams, arguments.cost)
     yield from replay_told.notes(all_streams, costs)

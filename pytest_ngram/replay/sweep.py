@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Sequence
+import signal
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
@@ -13,6 +15,8 @@ from pytest_ngram.drafting.counts import Counts
 from pytest_ngram.drafting.policy import Policy
 from pytest_ngram.drafting.slot import Replayed, Request, Slot
 from pytest_ngram.drafting.tally import Tally, tally
+
+_CHUNK = 4  # tasks that a process takes at a time, and ends before it can be stopped
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,15 +142,36 @@ def sweep(
             found.append(run(policy, stream, static))
             on_done(len(found), len(tasks))
         return found
+    numbered = [(policy, streams.index(stream)) for policy, stream in tasks]
     with ProcessPoolExecutor(
         jobs, mp_context=get_context("spawn"), initializer=_enter, initargs=(tuple(streams), static)
     ) as pool:
-        numbered = [(policy, streams.index(stream)) for policy, stream in tasks]
+        with _deaf_children():
+            results = pool.map(
+                _run_numbered, numbered, chunksize=max(1, min(_CHUNK, len(tasks) // (4 * jobs)))
+            )
         found = []
-        for result in pool.map(_run_numbered, numbered, chunksize=max(1, min(16, len(tasks) // (4 * jobs)))):
-            found.append(result)
-            on_done(len(found), len(tasks))
+        try:
+            for result in results:
+                found.append(result)
+                on_done(len(found), len(tasks))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
         return found
+
+
+@contextlib.contextmanager
+def _deaf_children() -> Iterator[None]:
+    """Processes that are started inside never hear Ctrl-C: the one that has them ends them, without a word.
+
+    A terminal sends it to all of them, and each would print where it was.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 _held: tuple[Sequence[Stream], Counts | None] = ((), None)
