@@ -105,8 +105,12 @@ HEAD = f"drafted accepted  rate cover tok/step {'tg (95 %)':>20}  accepted per p
 
 
 def lines(found: Sequence[Row], *, per_prompt: bool) -> list[str]:
-    """Return a table: each policy on a line of its own, its figures below it, those of prompts by name."""
+    """Return a table: each policy on a line of its own, its figures below it, those of prompts by name.
+
+    Below a documented policy whose built one is in the table too stands what the faults cost.
+    """
     shown = [row for row in found if row.prompt is None or per_prompt]
+    built = {(row.stream, row.policy, row.table): row.tally for row in found if row.prompt is None}
     told: list[str] = []
     stream = None
     for row in shown:
@@ -116,7 +120,16 @@ def lines(found: Sequence[Row], *, per_prompt: bool) -> list[str]:
         if row.prompt is None:
             told.append(row.policy + (f" -lcs {row.table}" if row.table else ""))
         told.append(f"  {row.prompt or 'all':<21.21} {_figures(row)}")
+        faulty = built.get((row.stream, row.policy.replace("@documented", ""), row.table))
+        if row.prompt is None and faulty is not None and "@documented" in row.policy:
+            told.append(f"  {'the faults cost':<21} {_cost(faulty, row.tally)}")
     return told[1:]
+
+
+def _cost(built: Tally, mended: Tally) -> str:
+    """What the faults of a type take away; below 0 they bring something."""
+    steps = f"{_number(built.tokens_per_step)} tokens per step, not {_number(mended.tokens_per_step)}"
+    return f"{mended.accepted - built.accepted} accepted tokens: {steps}"
 
 
 def _figures(row: Row) -> str:

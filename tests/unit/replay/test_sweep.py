@@ -72,6 +72,19 @@ def test_files_say_what_the_rows_do() -> None:
     assert list(told["rows"][0]) == list(lines[0])
 
 
+def test_what_faults_cost_stands_below_the_mended_policy() -> None:
+    """The difference of accepted tokens, and tokens per step of both; nothing where only one is replayed."""
+    built = run(parse("ngram-simple:size_n=4,size_m=9"), STREAMS[0])
+    mended = run(parse("ngram-simple:size_n=4,size_m=9@documented"), STREAMS[0])
+    lost = pooled(mended.of()).accepted - pooled(built.of()).accepted
+    both = results.lines(results.rows([built, mended], lambda result: None), per_prompt=False)
+    (line,) = [each for each in both if "the faults cost" in each]
+    assert f"{lost} accepted tokens" in line
+    assert f"{pooled(built.of()).tokens_per_step:.2f} tokens per step" in line
+    alone = results.lines(results.rows([mended], lambda result: None), per_prompt=True)
+    assert not any("the faults cost" in each for each in alone)
+
+
 ENDLESS = """
 from pytest_ngram.drafting.grid import settings
 from pytest_ngram.drafting.policy import parse
