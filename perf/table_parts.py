@@ -254,16 +254,18 @@ def _busy_s() -> float:
     return times.user + times.nice + times.system
 
 
-def find_program(given: Path | None, cache_dir: Path) -> Program | None:
+def find_program(given: Path | None, cache_dir: Path, name: str = NAME) -> Program | None:
     """Return the program that is given or installed; `OptionError` where the given one is not there."""
     path = given
     if path is None:
         try:
-            path = packaged.server_path().with_name(NAME)
+            path = packaged.server_path().with_name(name)
         except EngineError:
             return None
     if not path.is_file():
-        raise OptionError(f"there is no {NAME} at {path}", fix="give its path with --lookup-create")
+        raise OptionError(
+            f"there is no {name} at {path}", fix=f"give its path with {name.replace('llama', '-')}"
+        )
     return Program(path, packaged.library_folder(path, cache_dir))
 
 

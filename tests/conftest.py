@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,6 +16,11 @@ import pytest
 import yaml
 
 from pytest_ngram.options import CACHE_VARIABLE
+from pytest_ngram.replay.kernels import keep_kernels
+
+# Before a test imports the drafters: compiling them takes longer than running them. The folder is that of
+# these very sources, so sessions may share it.
+keep_kernels(Path(tempfile.gettempdir()) / f"pytest-ngram-{os.getuid()}")
 
 # No promise of the code under test: only a bound, so that a broken one cannot hang the tests.
 DEADLINE_S = 60.0

@@ -18,7 +18,7 @@ ROWS = [
     ["engine"],
     ["measure"],
     ["table.build"],
-    ["evidence", "report"],
+    ["evidence", "report", "replay"],
     ["options"],
     ["session", "init", "curves", "reports"],
     ["doctor"],

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from types import FrameType
 
 from pytest_ngram import __version__
-from pytest_ngram.cli import corpus, curve, doctor, init, look, report, table
+from pytest_ngram.cli import corpus, curve, doctor, init, look, replay, report, table
 from pytest_ngram.errors import NgramError
 
 _INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
@@ -80,6 +80,6 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"pytest-ngram {__version__}")
     commands = top.add_subparsers(title="commands", required=True, metavar="COMMAND")
-    for group in (init, doctor, report, corpus, table, curve, look):
+    for group in (init, doctor, report, corpus, table, curve, look, replay):
         group.add(commands)
     return top

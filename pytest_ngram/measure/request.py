@@ -94,6 +94,7 @@ def measure(
         n_decode=counts.n_decode,
         stop=result.stop_type,
         by_type=counts.by_type,
+        n_predict=request.n_predict,
         telemetry=telemetry(
             timings,
             counts,

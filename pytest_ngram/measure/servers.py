@@ -27,7 +27,7 @@ from pytest_ngram.measure.server import Kind, Server, Warn
 from pytest_ngram.models.gguf_file import ModelFacts
 from pytest_ngram.models.memory import anonymous_need_bytes
 from pytest_ngram.models.vocabulary import token_lists_differ_at
-from pytest_ngram.record import Entry, ServerStart
+from pytest_ngram.record import Entry, ServerStart, WarmUp, pack_tokens
 from pytest_ngram.table.price import Need
 
 WARMUP_TOKENS = 16
@@ -226,6 +226,12 @@ class Servers:
                 pass_=start.pass_,
                 load_s=server.engine.load_s,
                 warmup_s=time.monotonic() - begin_s,
+                warmup=WarmUp(
+                    prompt=pack_tokens(prompt),
+                    tokens=pack_tokens(result.tokens),
+                    n_predict=request.n_predict,
+                    stop=result.stop_type,
+                ),
                 entry=self._entry,
             )
         )

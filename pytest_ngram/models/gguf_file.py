@@ -134,6 +134,7 @@ def record_model(facts: ModelFacts, sha256: str) -> record.Model:
         n_layer=facts.n_layer,
         n_expert=facts.n_expert,
         nextn=facts.nextn,
+        recurrent_layers=facts.recurrent_layers,
     )
 
 

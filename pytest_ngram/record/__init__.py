@@ -25,6 +25,7 @@ from pytest_ngram.record.types import (
     Status,
     Table,
     TypeDrafts,
+    WarmUp,
 )
 
 __all__ = [
@@ -56,6 +57,7 @@ __all__ = [
     "Table",
     "Telemetry",
     "TypeDrafts",
+    "WarmUp",
     "from_builtins",
     "from_json",
     "pack_tokens",

@@ -35,7 +35,11 @@ class Cell(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What was read from the model file. `nextn` counts MTP layers; `n_expert` is null on dense models."""
+    """What was read from the model file. `nextn` counts MTP layers; `n_expert` is null on dense models.
+
+    `recurrent_layers` counts layers with a recurrent state, which cannot be rolled back after a rejection. It
+    is absent from records written before it was kept.
+    """
 
     name: str
     sha256: str
@@ -45,6 +49,7 @@ class Model(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_layer: int
     n_expert: int | None
     nextn: int
+    recurrent_layers: int | None = None
 
 
 class Engine(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -82,7 +87,7 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     with a draft. `n_decode` is the server's own count of decodes, the prompt's included. `by_type` goes
     by the names of `--spec-type`: the types' `drafted` add up to the round's, their `drafts` to
     `verify_steps`. It is null where no log tells, and absent from records written before it was known, as
-    `telemetry` is.
+    `telemetry` is. `n_predict` is how many tokens were asked for; absent from older records too.
     """
 
     status: Status
@@ -103,6 +108,7 @@ class Round(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     n_decode: int | None
     stop: str | None
     by_type: dict[str, TypeDrafts] | None = None
+    n_predict: int | None = None
     telemetry: Telemetry | None = None
 
 
@@ -190,11 +196,24 @@ class Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     outcome: Outcome
 
 
+class WarmUp(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The request that a server was warmed up with: what drafts from earlier requests has seen it too.
+
+    `prompt` and `tokens` are packed ids (`record.packing`); `n_predict` is how many tokens were asked for.
+    """
+
+    prompt: str
+    tokens: str
+    n_predict: int
+    stop: str | None
+
+
 class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One start of an engine, numbered from 1 through the run and what it resumes.
 
     `load_s` is from the start of the process until it was ready, in seconds. `entry` is the machine before
-    that; absent from records that were written before it was looked at.
+    that; absent from records that were written before it was looked at. So is `warmup`,
+    the request that it was warmed up with.
     """
 
     serial: int
@@ -205,6 +224,7 @@ class ServerStart(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass_: Pass = msgspec.field(name="pass")
     load_s: float
     warmup_s: float
+    warmup: WarmUp | None = None
     entry: Entry | None = None
 
 

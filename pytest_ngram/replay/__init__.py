@@ -1,0 +1,1 @@
+"""Replay over saved runs: reads them, checks drafters against what servers did, sweeps settings."""
