@@ -108,6 +108,7 @@ def curve_figure(part: Part) -> Figure:
         steps,
         plot,
         _curve_table(found, title, f"#{part.cells.id}", part.texts),
+        part.tell("curve-legend"),
     )
 
 
@@ -208,6 +209,7 @@ def load_figure(part: Part, starts: Sequence[ServerStart]) -> Figure:
         note=part.tell("load-note") if series else part.tell("absent-load"),
         plot=plot if series else None,
         table=Table(title, head, rows) if series else None,
+        legend=part.tell("load-legend") if series else "",
     )
 
 

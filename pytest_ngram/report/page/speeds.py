@@ -39,6 +39,7 @@ def tg_figure(part: Part, summary: ModelSummary, floor: Floor | None) -> Figure:
         note=part.tell("tg-note") if known else part.tell("absent-tg"),
         plot=plot if known else None,
         table=Table(title, head, rows),
+        legend=part.tell("tg-legend") if known else "",
     )
 
 
@@ -82,6 +83,7 @@ def change_figure(part: Part, model: ModelVerdict) -> Figure:
         note=part.tell("change-note", level=1 - part.settings.level) if known else part.tell("absent-change"),
         plot=plot if known else None,
         table=Table(title, head, tuple(_change_row(effect, part.cells) for effect in model.effects)),
+        legend=part.tell("change-legend") if known else "",
     )
 
 

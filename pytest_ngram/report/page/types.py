@@ -106,7 +106,10 @@ class Plot:
 
 @dataclass(frozen=True)
 class Figure:
-    """A plot with its words and its table; without a `plot`, `note` says why there is none."""
+    """A plot with its words and its table; without a `plot`, `note` says why there is none.
+
+    `note` is of the numbers, `legend` of what the drawing has beside its marks.
+    """
 
     id: str
     title: str
@@ -114,6 +117,7 @@ class Figure:
     note: str
     plot: Plot | None
     table: Table | None
+    legend: str = ""
 
 
 @dataclass(frozen=True)
