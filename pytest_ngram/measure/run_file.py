@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,18 @@ class NoRunError(RecordError):
         self.what = what
 
 
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Let an error of what a file holds name the file."""
+    try:
+        yield
+    except NoRunError:
+        raise
+    except RecordError as error:
+        checked = [str(path), *error.checked]
+        raise RecordError(f"{path.name}: {error.cause}", checked=checked, fix=error.fix) from error
+
+
 def read_run(path: Path) -> RunData:
     """Return a run. Of a cell that a journal holds twice, as after a failure, the later one counts.
 
@@ -40,7 +54,8 @@ def read_run(path: Path) -> RunData:
         raise NoRunError("is neither a saved JSON nor a journal", path)
     saved = _json(content)
     if saved is not None:
-        return _of_saved(saved, path)
+        with named(path):
+            return _of_saved(saved, path)
     if not content.lstrip().startswith(b'{"kind"'):
         raise NoRunError("is no whole JSON: it was cut off or edited", path)
     return _of_journal(path)
