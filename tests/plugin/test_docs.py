@@ -211,7 +211,7 @@ def test_the_host_owners_page(reader: Reader, tmp_path: Path, session_cache: Pat
     assert "predicted for -np 1: " in said
     assert re.search(r"ngram-cache\+chats: no prompt of \d+ is in the corpus of the table", said)
     assert re.search(r"ngram-cache\+chats .* 4 ok", said)
-    assert_compared(said, f"{name}/mtp1/word-en/t0/b1")
+    assert "later.json against 0001_" in said
     assert len(list((reader.folder / ".ngram").glob("journal-*.jsonl"))) == 3
 
 
