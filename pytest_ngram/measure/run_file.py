@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,16 @@ def _of_saved(data: dict[str, Any], path: Path) -> RunData:
         records=(*map(from_builtins, found), *file.failed_cells),
         starts=file.run.starts,
         prompts=file.prompts,
+        when=_when(data),
     )
+
+
+def _when(data: dict[str, Any]) -> str | None:
+    told = data.get("datetime")
+    try:
+        return datetime.fromisoformat(told).isoformat() if isinstance(told, str) else None
+    except ValueError:
+        return None
 
 
 def _of_journal(path: Path) -> RunData:

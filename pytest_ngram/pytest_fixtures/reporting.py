@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
@@ -79,7 +79,7 @@ def _shown(config: pytest.Config, ngram: Session) -> Shown:
         verdict=verdict_of(config, ngram),
         run=ngram.run_file().run,
         config_order=tuple(ngram.setup.matrix.configs),
-        when=time.strftime("%Y-%m-%d %H:%M"),
+        when=f"{datetime.now(UTC):%Y-%m-%d %H:%M %Z}",
         sections=comparing.sections(config),
     )
 

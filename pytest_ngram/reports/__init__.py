@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -178,11 +179,11 @@ def _check_page(kind: str, path: Path) -> None:
 
 def _pages(run: RunData, asked: Asked, sections: Sequence[Section]) -> Iterator[str]:
     """Write the report of a run to each file."""
+    when = f"{datetime.fromisoformat(run.when):%Y-%m-%d %H:%M %Z}".strip() if run.when is not None else None
+    verdict, order = _verdict(run, asked.adopt), _order(run)
     for kind, path in asked.pages.items():
         try:
-            write_report(
-                path, Shown(run.records, _verdict(run, asked.adopt), run, _order(run), sections=sections)
-            )
+            write_report(path, Shown(run.records, verdict, run, order, when=when, sections=sections))
         except OSError as error:
             raise OptionError(
                 f"--{kind} cannot be written: {error.strerror}", checked=[str(path)], fix="name another file"

@@ -49,6 +49,20 @@ def test_a_journal_and_a_saved_json_are_one_run(ledger: Ledger, tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
+    ("told", "when"),
+    [("2026-05-04T08:17:28.163948+00:00", "2026-05-04T08:17:28.163948+00:00"), ("noon", None), (7, None)],
+)
+def test_when_a_run_was_saved_is_known_from_its_json(
+    ledger: Ledger, tmp_path: Path, told: object, when: str | None
+) -> None:
+    """What is no date is not known; a journal has none."""
+    path = tmp_path / "run.json"
+    path.write_text(json.dumps({"benchmarks": [], "ngram": to_builtins(ledger.run_file()), "datetime": told}))
+    assert read_run(path).when == when
+    assert read_run(ledger.path).when is None
+
+
+@pytest.mark.parametrize(
     ("content", "said"),
     [
         (b"# a page", "is neither a saved JSON nor a journal"),
