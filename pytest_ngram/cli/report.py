@@ -24,7 +24,10 @@ def add(commands: Commands) -> None:
         "a figure is not known",
     )
     report.add_argument(
-        "new", metavar="RUN.json", type=path, help="a JSON that pytest bench saved, or a journal"
+        "new",
+        metavar="RUN.json",
+        type=path,
+        help="a JSON that pytest bench saved, or a journal; or a YAML of single numbers, one for each config",
     )
     report.add_argument("--baseline", metavar="OLD.json", type=path, help="compare with this run")
     report.add_argument(

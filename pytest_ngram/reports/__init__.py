@@ -22,6 +22,7 @@ from pytest_ngram.report.terminal import all_lines, failure_lines
 from pytest_ngram.report.verdict import verdict_lines
 from pytest_ngram.report.written import check_name, write_report
 from pytest_ngram.reports.forecast_files import read_curve, read_replay
+from pytest_ngram.reports.points_file import SUFFIXES, points_lines
 from pytest_ngram.verdict.bounds import EXIT_CODES, Bound, Checked, check
 from pytest_ngram.verdict.comparison import SCHEMA, Comparison, compare
 from pytest_ngram.verdict.forecast import ModelForecast, forecasts
@@ -106,6 +107,11 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
         RecordError: a run cannot be read.
         OptionError: what was asked for needs a baseline, or cannot be written.
     """
+    if asked.run.suffix in SUFFIXES:
+        _check_points(asked)
+        yield from points_lines(asked.run, asked.adopt)
+        yield PASSED
+        return
     _check(asked)
     run = cells_of(asked.run)
     if asked.baseline is None:
@@ -122,6 +128,19 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
     yield from compare_lines(found, checked)
     yield from _pages(run, asked, compared_sections(found, catalogue(), checked))
     yield EXIT_CODES[checked.outcome] if checked is not None else PASSED if found.any else NOTHING
+
+
+def _check_points(asked: Asked) -> None:
+    """Find what single numbers cannot be asked for. Raises `OptionError`."""
+    named = ("baseline", "json", "curve", "replay")
+    options = [name for name in named if getattr(asked, name) is not None]
+    options += [*(["fail-on"] if asked.bounds else []), *asked.pages]
+    if options:
+        raise OptionError(
+            "a run of single numbers has its lines, and no more",
+            checked=[f"{asked.run.name}, and --{', --'.join(options)}"],
+            fix="leave these options out, or name a JSON that pytest bench saved, or a journal",
+        )
 
 
 def _check(asked: Asked) -> None:
