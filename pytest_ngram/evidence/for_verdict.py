@@ -92,9 +92,15 @@ class Taken:
     def results(self, records: Iterable[Record]) -> GateResults:
         """Return what the gates say of the cells of a run. Raises `OptionError` as `check` does."""
         records = tuple(records)
-        for record in records:
-            if record.engine is not None:
-                self.check(record.engine)
+        engines = [record.engine for record in records if record.engine is not None]
+        for engine in engines:
+            self.check(engine)
+        if records and not engines:
+            raise OptionError(
+                "nothing tells whether the gates judged the build that is measured",
+                checked=[f"{len(records)} cells, of which none was answered by an engine"],
+                fix="read why the cells failed, and measure them",
+            )
         cases = list(_cases(self.report))
         counts = Counter(case.verdict.status for case in cases)
         return GateResults(

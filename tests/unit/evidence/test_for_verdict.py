@@ -135,6 +135,15 @@ def test_a_report_of_another_build_is_refused(now: dict[str, Any], said: str) ->
     assert "g.json" in str(caught.value)
 
 
+def test_cells_without_an_engine_are_of_no_build() -> None:
+    """Where every server was refused, nothing is said of gates: above all not that they passed."""
+    taken = report({TEXT.format("a"): passed("identity")})
+    nothing = replace(a_record(), engine=None)
+    with pytest.raises(OptionError, match="nothing tells"):
+        taken.results([nothing])
+    assert taken.results([nothing, a_record()]).judged == (("m", "mtp1"),)
+
+
 def test_a_server_at_a_url_is_told_by_its_build() -> None:
     """It has no hash; and its flags were compared when it was taken."""
     taken = report({TEXT.format("a"): passed("identity")})
