@@ -12,6 +12,7 @@ import pytest_ngram
 from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.select import choose
 from pytest_ngram.errors import OptionError, RecordError
+from pytest_ngram.evidence.for_verdict import Taken, take
 from pytest_ngram.evidence.room import GateRoom, Places
 from pytest_ngram.evidence.servers import GateServers
 from pytest_ngram.evidence.store import session_folder
@@ -44,6 +45,7 @@ from pytest_ngram.table.build.for_matrix import Tables
 from pytest_ngram.table.build.leak_guard import LeakGuard
 from pytest_ngram.table.build.needs import TableNeeds
 from pytest_ngram.table.build.token_cache import token_cache
+from pytest_ngram.verdict.types import GateResults
 
 
 class Session:
@@ -115,6 +117,7 @@ class Session:
         self._chosen: list[PlannedCell] = []
         self._prompts: dict[tuple[str, str], tuple[int, ...]] = {}
         self._alone = Alone(settings.cache / LOCK, warn)
+        self._judged: Taken | None = None
 
     @classmethod
     def open(cls, settings: Settings, warn: Callable[[str], None], listener: Listener = SILENT) -> Session:
@@ -217,6 +220,23 @@ class Session:
             strict_golden=settings.gates.strict_golden,
         )
 
+    def take_gates(self) -> None:
+        """Read the report of the gates that the verdict is to know, before hours are spent.
+
+        Raises:
+            OptionError: it is none, or it is of another build than this engine or the restored cells.
+        """
+        if self.settings.gates_of is None or self._judged is not None:
+            return
+        judged = take(self.settings.gates_of)
+        judged.check_build(self._factory.build)
+        judged.results(self.ledger.restored.values())
+        self._judged = judged
+
+    def gate_results(self) -> GateResults | None:
+        """Return what the gates say of the cells that ended; None without a report. Raises `OptionError`."""
+        return self._judged.results(self.ledger.records) if self._judged is not None else None
+
     def is_restored(self, start: Start) -> bool:
         """Whether a resumed journal holds every chosen cell of a start."""
         cells = [planned.cell for planned in self._chosen if planned.start == start]
@@ -242,7 +262,9 @@ class Session:
         server = self._servers.serve(start, table.path if table else None)
         try:
             self.ledger.check_engine(server.engine.describe(), start.model)
-        except RecordError:
+            if self._judged is not None:
+                self._judged.check(server.engine.describe())
+        except (RecordError, OptionError):
             server.stop()
             raise
         return server

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 import yaml
+from hypothesis import settings
 
 from pytest_ngram.options import CACHE_VARIABLE
 from pytest_ngram.replay.kernels import keep_kernels
@@ -21,6 +22,10 @@ from pytest_ngram.replay.kernels import keep_kernels
 # Before a test imports the drafters: compiling them takes longer than running them. The folder is that of
 # these very sources, so sessions may share it.
 keep_kernels(Path(tempfile.gettempdir()) / f"pytest-ngram-{os.getuid()}")
+
+# How long an example takes is no promise of any test, and the first one of a drafter compiles it.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # No promise of the code under test: only a bound, so that a broken one cannot hang the tests.
 DEADLINE_S = 60.0

@@ -24,7 +24,10 @@ def add(commands: Commands) -> None:
         "a figure is not known",
     )
     report.add_argument(
-        "new", metavar="RUN.json", type=path, help="a JSON that pytest bench saved, or a journal"
+        "new",
+        metavar="RUN.json",
+        type=path,
+        help="a JSON that pytest bench saved, or a journal; or a YAML of single numbers, one for each config",
     )
     report.add_argument("--baseline", metavar="OLD.json", type=path, help="compare with this run")
     report.add_argument(
@@ -50,6 +53,13 @@ def add(commands: Commands) -> None:
         default="",
         help="what a config has to gain, and may cost (default: tg:+5%%,pp:-15%%,rss:+25%%,rss:+256MiB)",
     )
+    report.add_argument(
+        "--gates",
+        metavar="GATES.json",
+        type=path,
+        help="judge with what pytest gates --gates-report wrote on the same build: no config that "
+        "failed there is adopted",
+    )
     report.set_defaults(run=_report)
 
 
@@ -72,6 +82,7 @@ def _report(arguments: argparse.Namespace) -> Iterator[str]:
             curve=arguments.curve,
             replay=arguments.replay,
             adopt=adopt.parse(arguments.adopt, "--adopt"),
+            gates=arguments.gates,
         )
         for line in lines_of(asked):
             if isinstance(line, int):

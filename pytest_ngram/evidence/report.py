@@ -13,14 +13,28 @@ from pytest_ngram.evidence.room import GateRoom
 from pytest_ngram.files import write_whole
 from pytest_ngram.judge import seam
 from pytest_ngram.judge.types import STORED, Verdict
+from pytest_ngram.verdict.setting import Flags, flags_of, is_of_speculation
 
 SCHEMA = 1
+
+
+class Subject(msgspec.Struct, frozen=True):
+    """What a `model/config` of the gates is: the model file, and the flags that say how it drafts."""
+
+    model_sha256: str
+    flags: Flags
+
+
+def subject_flags(argv: Sequence[str]) -> Flags:
+    """Return the flags of a command line that say how to draft, sorted."""
+    return tuple(flag for flag in flags_of(argv) if is_of_speculation(flag[0]))
 
 
 class GateReport(msgspec.Struct, frozen=True, kw_only=True):
     """One run: which build, its capabilities, and each test's verdict.
 
     `build` and `capabilities` are None where the build could not be asked; `unknown` says why, line by line.
+    `subjects` are each `model/config` of the matrix that gates may ask; absent from older reports.
     """
 
     schema: int = SCHEMA
@@ -28,6 +42,11 @@ class GateReport(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: seam.Report | None
     unknown: tuple[str, ...] = ()
     verdicts: dict[str, Verdict]
+    subjects: dict[str, Subject] = {}
+
+
+class _Head(msgspec.Struct):
+    schema: int
 
 
 def write_report(path: Path, room: Callable[[], GateRoom], verdicts: Mapping[str, Verdict]) -> GateReport:
@@ -39,22 +58,49 @@ def write_report(path: Path, room: Callable[[], GateRoom], verdicts: Mapping[str
         verdicts: of each test.
     """
     build, capabilities = None, None
+    subjects: dict[str, Subject] = {}
     unknown: tuple[str, ...] = ()
     try:
         asked = room()
         build = asked.servers.factory.build.name
         capabilities = asked.seam.report()
+        subjects = _subjects(asked)
     except NgramError as error:
         unknown = tuple(str(error).splitlines())
-    report = GateReport(build=build, capabilities=capabilities, unknown=unknown, verdicts=dict(verdicts))
+    report = GateReport(
+        build=build,
+        capabilities=capabilities,
+        unknown=unknown,
+        verdicts=dict(verdicts),
+        subjects=subjects,
+    )
     write_whole(path, msgspec.json.format(msgspec.json.encode(report), indent=1))
     return report
 
 
+def _subjects(room: GateRoom) -> dict[str, Subject]:
+    servers = room.servers
+    return {
+        case.group: Subject(
+            servers.models.open(case.model).record.sha256,
+            subject_flags(servers.argv(case.model, case.config)),
+        )
+        for case in room.cases("config")
+    }
+
+
 def read_report(path: Path) -> GateReport:
-    """Read a report. Raises `OptionError`."""
+    """Read a report. Raises `OptionError`: it is none, or one of another schema."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=GateReport)
+        content = path.read_bytes()
+        schema = msgspec.json.decode(content, type=_Head).schema
+        if schema != SCHEMA:
+            raise OptionError(
+                f"this report of a run of gates has schema {schema}",
+                checked=[f"{path}: this version reads schema {SCHEMA}"],
+                fix="write it anew with this version, or read it with the one that wrote it",
+            )
+        return msgspec.json.decode(content, type=GateReport)
     except (OSError, msgspec.DecodeError) as error:
         raise OptionError(
             "this is no report of a run of gates",

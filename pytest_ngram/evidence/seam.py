@@ -8,6 +8,7 @@ from pathlib import Path
 
 import gguf
 import httpx
+import msgspec
 
 from pytest_ngram.engine import capabilities, code_files, command, elf
 from pytest_ngram.engine.client import Client
@@ -80,6 +81,7 @@ class Seam:
                 metrics = sorted({name.partition("{")[0] for name in client.metrics()})
             timings = _timings(engine.url, timeout_s)
             symbols = self._find_symbols(engine)
+            about = msgspec.structs.replace(engine.describe(), argv=())  # of this look's own server
         finally:
             engine.stop()
         nodes, graph_problem = self._graph(model)
@@ -95,6 +97,7 @@ class Seam:
             graph=nodes,
             graph_problem=graph_problem,
             symbols=symbols,
+            engine=about,
         )
 
     def _start(

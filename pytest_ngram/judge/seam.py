@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 import msgspec
 
 from pytest_ngram.judge.types import Verdict, failed, passed
+from pytest_ngram.record import Engine
 
 GATE = "seam"
 MISSING = "missing"
@@ -41,6 +42,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     `graph` is the node names that `llama-eval-callback` prints, None where the build lacks the program, or
     where that could not show them: then `graph_problem` says why.
     `symbols` are those of `gates: symbols:`, and whether a library of the build defines each.
+    `engine` is what the build's server says of itself, without a command line; absent from older reports.
     """
 
     schema: int = SCHEMA
@@ -55,6 +57,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     graph: tuple[str, ...] | None
     symbols: dict[str, bool]
     graph_problem: str | None = None
+    engine: Engine | None = None
 
 
 class Tensors(msgspec.Struct, frozen=True):

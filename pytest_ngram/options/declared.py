@@ -136,6 +136,14 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
         },
     ),
     (
+        "--ngram-gates",
+        {
+            "metavar": "GATES.json",
+            "help": "what pytest gates --gates-report wrote on this build (ini: ngram_gates): a config that "
+            "failed there is not adopted, and an adopt says what was not judged",
+        },
+    ),
+    (
         "--ngram-force",
         {"action": "store_true", "help": "start a server although its memory need exceeds what is free"},
     ),
@@ -205,7 +213,10 @@ _OPTIONS: tuple[tuple[str, dict[str, Any]], ...] = (
     ),
     (
         "--gates-report",
-        {"metavar": "FILE", "help": "write verdicts and capabilities as JSON, for pytest-ngram gates-diff"},
+        {
+            "metavar": "FILE",
+            "help": "write verdicts and capabilities as JSON, for --ngram-gates and pytest-ngram gates-diff",
+        },
     ),
     (
         "--strict-golden",
@@ -230,4 +241,5 @@ def add_options(parser: pytest.Parser) -> None:
     parser.addini("llama_server", "llama-server to measure on: a binary or a URL", default="")
     parser.addini("llama_server_flags", "flags that the server at the URL was started with", default="")
     parser.addini("ngram_adopt", "what a config has to gain and may cost, as --ngram-adopt", default="")
+    parser.addini("ngram_gates", "report of the gates, as --ngram-gates, relative to the root", default="")
     parser.addini("ngram_profile", "profile of the matrix", default="smoke")

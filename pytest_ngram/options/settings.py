@@ -69,6 +69,7 @@ class Settings:
         budget_s: what a run may take, in seconds.
         quiet: what the user wants of a quiet and cool machine.
         adopt: what a config has to gain, and what it may cost.
+        gates_of: a report of the gates on this build, for the verdict, or None.
     """
 
     matrix: Path
@@ -92,6 +93,7 @@ class Settings:
     budget_s: float | None
     quiet: QuietOptions
     adopt: Adopt
+    gates_of: Path | None
 
 
 def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
@@ -157,6 +159,7 @@ def read(config: pytest.Config, users: Collection[User] = ()) -> Settings:
         budget_s=parse_duration(budget, "--ngram-budget") if budget is not None else None,
         quiet=quiet_options(config),
         adopt=adopt.parse(config.getoption("ngram_adopt") or config.getini("ngram_adopt")),
+        gates_of=_named(config, "--ngram-gates") or _gates_of_ini(config),
     )
 
 
@@ -242,6 +245,11 @@ def _server_of_ini(config: pytest.Config) -> str:
     if "://" in named or os.sep not in named:
         return named
     return str(config.rootpath / Path(named).expanduser())
+
+
+def _gates_of_ini(config: pytest.Config) -> Path | None:
+    named: str = config.getini("ngram_gates")
+    return config.rootpath / Path(named).expanduser() if named else None
 
 
 def cache_folder(given: str | None = None) -> Path:

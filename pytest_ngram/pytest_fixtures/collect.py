@@ -35,6 +35,7 @@ def parametrise(metafunc: pytest.Metafunc) -> None:
             check_options(metafunc.config)
             cells = session_of(metafunc.config).setup.cells
             prepare(metafunc.config)
+            session_of(metafunc.config).take_gates()
             metafunc.parametrize(
                 ("llama_server", "ngram_planned"),
                 [(cell.start.id, cell.id) for cell in cells],

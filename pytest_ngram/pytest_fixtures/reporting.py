@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from pytest_ngram.report.page import Shown
     from pytest_ngram.session import Session
-    from pytest_ngram.verdict.types import Verdict
+    from pytest_ngram.verdict.types import GateResults, Verdict
 
 VERDICT = pytest.StashKey["Verdict"]()
 REPORTED = pytest.StashKey[list[str]]()
@@ -28,8 +28,20 @@ def verdict_of(config: pytest.Config, session: Session) -> Verdict:
     if VERDICT not in config.stash:
         samples = from_records(session.ledger.records, session.run_file().prompts)
         order = tuple(session.setup.matrix.configs)
-        config.stash[VERDICT] = judge(samples, session.settings.adopt, config_order=order)
+        gates = _gates(config, session)
+        config.stash[VERDICT] = judge(samples, session.settings.adopt, gates, config_order=order)
     return config.stash[VERDICT]
+
+
+def _gates(config: pytest.Config, session: Session) -> GateResults | None:
+    """What the gates found; what speaks against it now is told, and the verdict goes without."""
+    from pytest_ngram.errors import NgramError
+
+    try:
+        return session.gate_results()
+    except NgramError as error:
+        config.stash.setdefault(REPORTED, []).append(f"NO GATES: {error}")
+        return None
 
 
 def write(session: pytest.Session) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_ngram.report.catalogue import Catalogue, catalogue
+from pytest_ngram.report.gates import gates_line
 from pytest_ngram.verdict.codes import Reason, reason
 from pytest_ngram.verdict.decision import counts
 from pytest_ngram.verdict.types import Effect, ModelVerdict, Verdict
@@ -14,7 +15,7 @@ _ELSEWHERE = {"gates-not-run", "cells-excluded", "prompts-left-out", "blocks-lef
 
 
 def verdict_lines(verdict: Verdict, language: str = "en") -> list[str]:
-    """Return for each model and temperature the answer, and below it a line for each config.
+    """Return for each model and temperature the answer, and below it a line for each config; then the gates.
 
     Args:
         verdict: over the run.
@@ -25,7 +26,7 @@ def verdict_lines(verdict: Verdict, language: str = "en") -> list[str]:
     for model in verdict.models:
         lines += ["", f"{model.model}, temperature {model.temperature:g}: {texts.say(model.answer)}"]
         lines += [f"  {line}" for line in _lines(model, texts)]
-    return lines[1:]
+    return [*lines[1:], "", gates_line(verdict.gates, texts)] if lines else []
 
 
 def _lines(model: ModelVerdict, texts: Catalogue) -> Iterable[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from pytest_ngram.errors import OptionError, RecordError
+from pytest_ngram.evidence.for_verdict import take
 from pytest_ngram.files import write_whole
 from pytest_ngram.matrix.spec import STATEFUL_TYPES
 from pytest_ngram.measure.run_file import read_run
@@ -23,6 +24,7 @@ from pytest_ngram.report.terminal import all_lines, failure_lines
 from pytest_ngram.report.verdict import verdict_lines
 from pytest_ngram.report.written import check_name, write_report
 from pytest_ngram.reports.forecast_files import read_curve, read_replay
+from pytest_ngram.reports.points_file import SUFFIXES, points_lines
 from pytest_ngram.verdict.bounds import EXIT_CODES, Bound, Checked, check
 from pytest_ngram.verdict.comparison import SCHEMA, Comparison, compare
 from pytest_ngram.verdict.forecast import ModelForecast, forecasts
@@ -48,6 +50,7 @@ class Asked:
         curve: a cost curve for the forecast; without, the run's own steps make one.
         replay: settings that were replayed, for the forecast.
         adopt: what a config has to gain, and what it may cost.
+        gates: a report of the gates on the same build, for the verdict.
     """
 
     run: Path
@@ -58,6 +61,7 @@ class Asked:
     curve: Path | None = None
     replay: Path | None = None
     adopt: Limits = field(default_factory=Limits)
+    gates: Path | None = None
 
 
 class ComparisonFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,11 +111,17 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
         RecordError: a run cannot be read.
         OptionError: what was asked for needs a baseline, or cannot be written.
     """
+    if asked.run.suffix in SUFFIXES:
+        _check_points(asked)
+        yield from points_lines(asked.run, asked.adopt)
+        yield PASSED
+        return
     _check(asked)
     run = cells_of(asked.run)
+    _verdict(run, asked)  # gates of another build are told before anything is
     if asked.baseline is None:
         foreseen = _forecasts(run, asked)
-        yield from run_lines(run, asked.adopt)
+        yield from run_lines(run, asked)
         yield from foreseen_lines(foreseen)
         yield from _pages(run, asked, foreseen_sections(foreseen, catalogue()))
         yield PASSED
@@ -123,6 +133,19 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
     yield from compare_lines(found, checked)
     yield from _pages(run, asked, compared_sections(found, catalogue(), checked))
     yield EXIT_CODES[checked.outcome] if checked is not None else PASSED if found.any else NOTHING
+
+
+def _check_points(asked: Asked) -> None:
+    """Find what single numbers cannot be asked for. Raises `OptionError`."""
+    named = ("baseline", "json", "curve", "replay", "gates")
+    options = [name for name in named if getattr(asked, name) is not None]
+    options += [*(["fail-on"] if asked.bounds else []), *asked.pages]
+    if options:
+        raise OptionError(
+            "a run of single numbers has its lines, and no more",
+            checked=[f"{asked.run.name}, and --{', --'.join(options)}"],
+            fix="leave these options out, or name a JSON that pytest bench saved, or a journal",
+        )
 
 
 def _check(asked: Asked) -> None:
@@ -141,6 +164,12 @@ def _check(asked: Asked) -> None:
             checked=["--baseline is given"],
             fix="leave one of them out",
         )
+    if asked.baseline is not None and asked.gates is not None and not asked.pages:
+        raise OptionError(
+            "--gates is of the verdict, and a comparison prints none",
+            checked=["--baseline is given, and neither --html nor --md"],
+            fix="leave one of them out, or write a page, which has both",
+        )
 
 
 def _forecasts(run: RunData, asked: Asked) -> tuple[ModelForecast, ...]:
@@ -154,16 +183,17 @@ def _order(run: RunData) -> tuple[str, ...]:
     return tuple(sorted({record.cell.config for record in run.records}))
 
 
-def run_lines(run: RunData, adopt: Limits) -> list[str]:
+def run_lines(run: RunData, asked: Asked) -> list[str]:
     """Return the tables and the verdict of one run, as at its end."""
     failed = failure_lines(each for each in run.records if each.outcome.status != "ok")
     lines = all_lines(summarise(run.records, _order(run)))
     lines += ["", "failed:", *(f"  {line}" for line in failed)] if failed else []
-    return [*lines, "", *verdict_lines(_verdict(run, adopt))]
+    return [*lines, "", *verdict_lines(_verdict(run, asked))]
 
 
-def _verdict(run: RunData, adopt: Limits) -> Verdict:
-    return judge(from_records(run.records, run.prompts), adopt, config_order=_order(run))
+def _verdict(run: RunData, asked: Asked) -> Verdict:
+    gates = take(asked.gates).results(run.records) if asked.gates is not None else None
+    return judge(from_records(run.records, run.prompts), asked.adopt, gates, config_order=_order(run))
 
 
 def _check_page(kind: str, path: Path) -> None:
@@ -180,7 +210,7 @@ def _check_page(kind: str, path: Path) -> None:
 def _pages(run: RunData, asked: Asked, sections: Sequence[Section]) -> Iterator[str]:
     """Write the report of a run to each file."""
     when = f"{datetime.fromisoformat(run.when):%Y-%m-%d %H:%M %Z}".strip() if run.when is not None else None
-    verdict, order = _verdict(run, asked.adopt), _order(run)
+    verdict, order = _verdict(run, asked), _order(run)
     for kind, path in asked.pages.items():
         try:
             write_report(path, Shown(run.records, verdict, run, order, when=when, sections=sections))

@@ -37,6 +37,9 @@ CODES: dict[str, frozenset[str]] = {
         # the rest
         "gate-failed": "gate what",
         "gates-not-run": "",
+        "no-gate-judged": "",
+        "gate-known-issue": "gate what",
+        "gate-not-judged": "gate what",
         "ended-badly": "cells outcomes",
         "inert": "cells",
         "stratum-loses": "stratum gain low high",

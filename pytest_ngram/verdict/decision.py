@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
@@ -11,7 +11,7 @@ from pytest_ngram.verdict.codes import Reason, reason
 from pytest_ngram.verdict.effect import Known, Measured
 from pytest_ngram.verdict.interval import MOST, blocks_needed, prompts_needed
 from pytest_ngram.verdict.samples import DISTURBED
-from pytest_ngram.verdict.types import Decision, Effect, GateFailure, Settings
+from pytest_ngram.verdict.types import Decision, Effect, GateResults, Settings
 
 BAD_ENDS = ("crash", "hang", "oom")  # of the engine; what the harness refused speaks against no config
 _BLOCKS_WITH_PROMPTS = (10, 20, 50, MOST)  # that more prompts are asked for with: the first that do
@@ -127,13 +127,14 @@ def _loses(known: Known, settings: Settings, p_holm: float | None) -> Speed:
 
 
 def decide(
-    effect: Effect, by_speed: Speed, settings: Settings, gates: Sequence[GateFailure] | None, model: str
+    effect: Effect, by_speed: Speed, settings: Settings, gates: GateResults | None, model: str
 ) -> Effect:
     """Return the effect with its decision: the speed's, unless something else stands against it.
 
     What forbids (a gate, an end that was the engine's, a cost beyond its limit) makes it "do not adopt",
     whatever the speed. What is not sure (a cost near its limit, a kind of prompt that loses) makes an "adopt"
-    "cannot tell". Gates that were not run forbid nothing, and are told with each "adopt".
+    "cannot tell". Gates that were not run, or did not judge the config, forbid nothing; they are told with
+    each "adopt", and so are known issues of llama.cpp.
     """
     against, unsure, told = _costs(effect, settings)
     against = [*_ended(effect), *_gates(effect, gates, model), *against]
@@ -146,8 +147,7 @@ def decide(
         decision, reasons = "cannot tell", [*unsure, *reasons]
     if decision == "adopt":
         reasons += told
-        if gates is None:
-            reasons.append(reason("gates-not-run"))
+        reasons += _told_of_gates(effect, gates, model)
     return msgspec.structs.replace(
         effect,
         decision=decision,
@@ -170,10 +170,22 @@ def counts(by_name: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {name}" for name, n in by_name.items())
 
 
-def _gates(effect: Effect, gates: Sequence[GateFailure] | None, model: str) -> list[Reason]:
+def _gates(effect: Effect, gates: GateResults | None, model: str) -> list[Reason]:
     return [
         reason("gate-failed", gate=each.gate, what=each.what)
-        for each in gates or ()
+        for each in (gates.failures if gates is not None else ())
+        if each.model in (None, model) and each.config in (None, effect.config)
+    ]
+
+
+def _told_of_gates(effect: Effect, gates: GateResults | None, model: str) -> list[Reason]:
+    """What an "adopt" has to say of the gates, beside that they passed."""
+    if gates is None:
+        return [reason("gates-not-run")]
+    told = [] if (model, effect.config) in gates.judged else [reason("no-gate-judged")]
+    return told + [
+        reason(each.code, gate=each.gate, what=each.what)
+        for each in gates.notes
         if each.model in (None, model) and each.config in (None, effect.config)
     ]
 

@@ -15,7 +15,7 @@ from pytest_ngram.verdict.effect import Measured, excluded, measure
 from pytest_ngram.verdict.grid import gap
 from pytest_ngram.verdict.interval import Gap, holm
 from pytest_ngram.verdict.samples import Sample
-from pytest_ngram.verdict.types import Effect, Floor, GateFailure, ModelVerdict, Settings, Verdict
+from pytest_ngram.verdict.types import Effect, Floor, GateResults, ModelVerdict, Settings, Verdict
 
 DEFAULTS = Settings()
 _BOTH_PASSES = 1.5  # 1/1 + 1/2 server starts of a block: a config against the two passes of the baseline
@@ -25,7 +25,7 @@ Configs = Mapping[str, Sequence[Sample]]
 def judge(
     samples: Iterable[Sample],
     settings: Settings = DEFAULTS,
-    gates: Sequence[GateFailure] | None = None,
+    gates: GateResults | None = None,
     config_order: Sequence[str] = (),
 ) -> Verdict:
     """Return the verdict over cells of one run. The same cells, in whatever order, make the same verdict.
@@ -33,7 +33,7 @@ def judge(
     Args:
         samples: of the cells, also of those that failed: they are counted.
         settings: thresholds and limits.
-        gates: those that failed, none where all passed; None where gates were not run.
+        gates: what they found on the build that was measured; None where they were not run.
         config_order: of the effects; the others come after these, by name.
     """
     groups: dict[tuple[str, float], dict[str, list[Sample]]] = defaultdict(lambda: defaultdict(list))
@@ -49,11 +49,11 @@ def judge(
         )
         for key, configs in sorted(groups.items())
     )
-    return Verdict(settings, gates is not None, models)
+    return Verdict(settings, gates, models)
 
 
 def _model(
-    key: tuple[str, float], configs: Configs, settings: Settings, gates: Sequence[GateFailure] | None
+    key: tuple[str, float], configs: Configs, settings: Settings, gates: GateResults | None
 ) -> ModelVerdict:
     model, temperature = key
     baseline = configs.get(settings.baseline, ())
@@ -80,7 +80,7 @@ def _decided(
     found: Sequence[Measured],
     strata: Mapping[str, dict[str, Effect]],
     settings: Settings,
-    gates: Sequence[GateFailure] | None,
+    gates: GateResults | None,
     model: str,
 ) -> tuple[Effect, ...]:
     known = [each.effect.p for each in found if each.effect.p is not None]

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -20,6 +20,8 @@ from pytest_ngram.verdict.interval import Gap
 from pytest_ngram.verdict.types import Decision, Settings
 
 Claim = Literal["faster", "slower", "no better", "tie", "one configuration"]
+Speed = Annotated[float, msgspec.Meta(ge=1e-6, le=1e9)]  # tokens/s; a ratio of two is a number
+Share = Annotated[float, msgspec.Meta(ge=0, le=1)]
 _MTP = re.compile(r"mtp(\d+)")
 _SPLIT = {"coverage": "coverage", "drafts": "drafts", "step_ms": "T(w)", "replays": "replays"}
 
@@ -37,9 +39,9 @@ class Point(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     id: str
     config: str
-    tg: float
-    accept: float | None = None
-    coverage: float | None = None
+    tg: Speed
+    accept: Share | None = None
+    coverage: Share | None = None
     drafts: float | None = None
     step_ms: dict[int, float] | None = None
     replays: float | None = None
@@ -105,6 +107,15 @@ class PointVerdict(msgspec.Struct, frozen=True):
 
 def points_from_builtins(data: Any) -> PointRun:
     """Read a run. Raises `msgspec.ValidationError` with the path of what is wrong."""
+    groups = data.get("groups") if isinstance(data, dict) else None
+    for name, rows in groups.items() if isinstance(groups, dict) else ():
+        try:
+            msgspec.convert(rows, tuple[Point, ...])
+        except msgspec.ValidationError as error:
+            # the library names no key of a mapping, and a file has more groups than one
+            what, at, place = str(error).rpartition(" - at `$")
+            said = f"{what}{at}.groups.{name}{place}" if at else f"{place} - at `$.groups.{name}`"
+            raise msgspec.ValidationError(said) from error
     return msgspec.convert(data, PointRun)
 
 

@@ -44,6 +44,34 @@ class GateFailure(msgspec.Struct, frozen=True):
     config: str | None = None
 
 
+class GateNote(msgspec.Struct, frozen=True):
+    """What gates found that is neither a pass nor a failure. Without `config` it is of a whole model."""
+
+    code: Literal["gate-known-issue", "gate-not-judged"]
+    gate: str
+    what: str
+    model: str | None = None
+    config: str | None = None
+
+
+class GateResults(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run of the gates says of the build that was measured.
+
+    Args:
+        source: the file, and what the build is called.
+        counts: verdicts of the gates, by status.
+        failures: those that failed.
+        judged: model and config of whatever the gates compared the text of.
+        notes: what is told of a config with its *adopt*.
+    """
+
+    source: str = ""
+    counts: dict[str, int] = {}
+    failures: tuple[GateFailure, ...] = ()
+    judged: tuple[tuple[str, str], ...] = ()
+    notes: tuple[GateNote, ...] = ()
+
+
 class Span(msgspec.Struct, frozen=True):
     """An estimate that has an interval, each as a ratio − 1."""
 
@@ -169,8 +197,8 @@ class ModelVerdict(msgspec.Struct, frozen=True):
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """A verdict for each model and temperature. `gates_ran` is whether any result of gates was given."""
+    """A verdict for each model and temperature. `gates` is None where no results of gates were given."""
 
     settings: Settings
-    gates_ran: bool
+    gates: GateResults | None
     models: tuple[ModelVerdict, ...]

@@ -11,6 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 CELLS = ROOT / "bench" / "test_cells.py"
+GATES = ROOT / "gates"
 
 MATRIX = """
 version: 1
@@ -90,3 +91,23 @@ def project(session_cache: Path, pytester: pytest.Pytester) -> Project:
     """A project of its own. Models and hashes are the session's; tables are built anew by each test."""
     shutil.rmtree(session_cache / "tables", ignore_errors=True)
     return Project(pytester, session_cache)
+
+
+class GateProject:
+    """A project with the gates of the hand-built model, `none` and `mtp1`."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.gates = project.path / "gates"
+        shutil.copytree(GATES, self.gates, ignore=shutil.ignore_patterns("golden", "__pycache__"))
+        project.edit("  ngram-cache: {types: [ngram-cache]}\n", "")
+        project.edit("hang_after_s: 3", "hang_after_s: 60")
+
+    def run(self, *options: str, tests: str = "gates") -> pytest.RunResult:
+        return self.project.pytester.runpytest_subprocess(tests, "-p", "no:cacheprovider", *options)
+
+
+@pytest.fixture
+def gates(project: Project) -> GateProject:
+    """A project that has gates too."""
+    return GateProject(project)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,29 +14,9 @@ from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
 from pytest_ngram.options import cache_folder
 
 if TYPE_CHECKING:
-    from conftest import Project
+    from conftest import GateProject
 
-GATES = Path(__file__).parents[2] / "gates"
 KINDS = ["control", "prompt", "identity", "vacuity", "isolation", "accounting", "golden", "seam", "known"]
-
-
-class GateProject:
-    """A project with the gates of the hand-built model, `none` and `mtp1`."""
-
-    def __init__(self, project: Project) -> None:
-        self.project = project
-        self.gates = project.path / "gates"
-        shutil.copytree(GATES, self.gates, ignore=shutil.ignore_patterns("golden", "__pycache__"))
-        project.edit("  ngram-cache: {types: [ngram-cache]}\n", "")
-        project.edit("hang_after_s: 3", "hang_after_s: 60")
-
-    def run(self, *options: str, tests: str = "gates") -> pytest.RunResult:
-        return self.project.pytester.runpytest_subprocess(tests, "-p", "no:cacheprovider", *options)
-
-
-@pytest.fixture
-def gates(project: Project) -> GateProject:
-    return GateProject(project)
 
 
 def counts(result: pytest.RunResult) -> list[str]:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from pytest_ngram.record import ECHO, ServerStart
 from pytest_ngram.report.catalogue import Catalogue
+from pytest_ngram.report.gates import gates_line
 from pytest_ngram.report.page.cells import Cells
 from pytest_ngram.report.page.costs import acceptance_figure, curve_figure, load_figure, memory_figure
 from pytest_ngram.report.page.numbers import between, number
@@ -50,7 +51,7 @@ def model_part(
             texts.tell("corpus-line", config=effect.config, why="; ".join(map(texts.say, effect.reasons)))
             for effect in model.corpus
         ),
-        notes=_notes(summary, model, texts),
+        notes=(gates_line(shown.verdict.gates, texts), *_notes(summary, model, texts)),
         strata=_strata(model, cells, texts),
         figures=_figures(part, model, summary, _starts(model, shown)),
         notices=cells.notices(texts, well=False),

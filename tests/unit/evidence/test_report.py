@@ -71,6 +71,9 @@ def test_reports_are_read_strictly(tmp_path: Path) -> None:
     path = tmp_path / "report.json"
     path.write_bytes(msgspec.json.encode(OLD))
     assert read_report(path) == OLD
+    path.write_bytes(msgspec.json.encode({**msgspec.to_builtins(OLD), "schema": 2}))
+    with pytest.raises(OptionError, match="has schema 2"):
+        read_report(path)
     path.write_text("{}")
     with pytest.raises(OptionError, match="no report"):
         read_report(path)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pytest_ngram.report.verdict import verdict_lines
 from pytest_ngram.verdict.codes import reason
-from pytest_ngram.verdict.types import Effect, ModelVerdict, Settings, Verdict
+from pytest_ngram.verdict.types import Effect, GateResults, ModelVerdict, Settings, Verdict
 
 GAIN = reason("gain", gain=0.3, low=0.25, high=0.35, threshold=0.05, floor=0.02)
 SLOWER = reason("slower", gain=-0.2, low=-0.25, high=-0.15)
@@ -28,7 +28,18 @@ def lines(*effects: Effect, best: str | None = None, **fields: object) -> list[s
         "excluded": {},
     }
     model = ModelVerdict(**{**given, **fields})  # type: ignore[arg-type]
-    return verdict_lines(Verdict(Settings(), False, (model,)))
+    *said, _, gates = verdict_lines(Verdict(Settings(), None, (model,)))
+    assert gates.startswith("gates: not run")
+    return said
+
+
+def test_gates_are_counted_below_the_verdict() -> None:
+    """How many passed and failed, also where none did, of which file and build; without cells nothing."""
+    assert verdict_lines(Verdict(Settings(), None, ())) == []
+    model = ModelVerdict("m", 0.0, reason("answer-keep", baseline="none"), None, (), None, (), (), {})
+    results = GateResults(source="g.json, b1", counts={"passed": 12, "known issue": 2})
+    said = verdict_lines(Verdict(Settings(), results, (model,)))
+    assert said[-1] == "gates: passed 12, failed 0, known issues 2 (g.json, b1)"
 
 
 def test_the_answer_stands_first_then_each_config() -> None:

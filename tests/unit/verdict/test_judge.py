@@ -14,9 +14,10 @@ from msgspec.structs import replace
 
 from pytest_ngram.verdict.judge import judge
 from pytest_ngram.verdict.samples import Sample
-from pytest_ngram.verdict.types import Effect, GateFailure, ModelVerdict, Settings
+from pytest_ngram.verdict.types import Effect, GateFailure, GateNote, GateResults, ModelVerdict, Settings
 
 Cells = Callable[..., list[Sample]]
+PASSED = GateResults(judged=(("m", "x"),))
 
 
 def only(samples: list[Sample], **given_: object) -> ModelVerdict:
@@ -176,7 +177,7 @@ def test_gates(run: Cells) -> None:
     cells = run({"x": 0.3})
 
     def judged(*failures: GateFailure) -> Effect:
-        return effect_of(cells, gates=failures)
+        return effect_of(cells, gates=replace(PASSED, failures=failures))
 
     assert codes(judged()) == ["gain"]
     assert codes(effect_of(cells)) == ["gain", "gates-not-run"]
@@ -189,6 +190,26 @@ def test_gates(run: Cells) -> None:
         assert codes(judged(failure))[0] == "gate-failed"
     assert judged(GateFailure("identity", "another text", config="y")).decision == "adopt"
     assert judged(GateFailure("identity", "another text", model="other")).decision == "adopt"
+
+
+def test_what_gates_did_not_judge_is_told_with_an_adopt(run: Cells) -> None:
+    """Gates that never compared the config's text forbid nothing, and never pass for gates that passed."""
+    cells = run({"x": 0.3})
+    assert codes(effect_of(cells, gates=GateResults(judged=(("m", "y"), ("other", "x"))))) == [
+        "gain",
+        "no-gate-judged",
+    ]
+    notes = (
+        GateNote("gate-known-issue", "isolation", "drafts differ", "m", "x"),
+        GateNote("gate-not-judged", "golden", "of another family", "m"),
+        GateNote("gate-not-judged", "golden", "of another family", "m", "y"),
+        GateNote("gate-not-judged", "golden", "of another family", "other", "x"),
+    )
+    effect = effect_of(cells, gates=replace(PASSED, notes=notes))
+    assert effect.decision == "adopt"
+    assert codes(effect) == ["gain", "gate-known-issue", "gate-not-judged"]
+    slow = effect_of(run({"x": -0.3}), gates=replace(PASSED, notes=notes))
+    assert codes(slow) == ["slower"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +231,7 @@ def test_the_cost_in_prompt_processing(
         else s
         for s in run({"x": 0.3})
     ]
-    effect = effect_of(cells, gates=())
+    effect = effect_of(cells, gates=PASSED)
     assert effect.decision == decision
     assert (code in codes(effect)) if code else codes(effect) == ["gain"]
 
@@ -220,7 +241,7 @@ def test_the_cost_in_memory(run: Cells) -> None:
 
     def with_rss(mb: float | None, base_mb: float | None = 1000.0) -> Effect:
         cells = [replace(s, rss_mb=mb if s.config == "x" else base_mb) for s in run({"x": 0.3})]
-        return effect_of(cells, gates=())
+        return effect_of(cells, gates=PASSED)
 
     assert codes(with_rss(1300.0))[0] == "rss-gain"
     assert with_rss(1300.0).decision == "do not adopt"
@@ -279,7 +300,7 @@ def with_strata(gain: float, other: float, rewrites: int = 5) -> list[Sample]:
 
 def test_kinds_of_prompts_are_told_apart() -> None:
     """A stack that gains on rewrites and loses on fixes: both are said, and it is not adopted for all."""
-    effect = effect_of(with_strata(0.6, -0.1), gates=())
+    effect = effect_of(with_strata(0.6, -0.1), gates=PASSED)
     assert set(effect.strata) == {"all/rewrite", "all/fix"}
     assert effect.strata["all/rewrite"].decision == "adopt"
     assert effect.strata["all/fix"].decision == "do not adopt"
@@ -289,12 +310,12 @@ def test_kinds_of_prompts_are_told_apart() -> None:
 
 def test_a_losing_kind_takes_an_adopt_back() -> None:
     """The whole is beyond doubt faster, but one kind is beyond doubt slower: it depends on what is asked."""
-    effect = effect_of(with_strata(0.6, -0.1, rewrites=17), gates=())
+    effect = effect_of(with_strata(0.6, -0.1, rewrites=17), gates=PASSED)
     assert effect.low is not None
     assert effect.low > 1.05
     assert effect.decision == "cannot tell"
     assert codes(effect) == ["stratum-loses", "gain"]
-    assert effect_of(with_strata(0.6, 0.1, rewrites=17), gates=()).decision == "adopt"
+    assert effect_of(with_strata(0.6, 0.1, rewrites=17), gates=PASSED).decision == "adopt"
 
 
 def test_temperatures_and_models_are_judged_apart(run: Cells) -> None:
