@@ -31,8 +31,8 @@ from pytest_ngram.verdict.forecast import ModelForecast, forecasts
 from pytest_ngram.verdict.judge import judge
 from pytest_ngram.verdict.samples import from_records
 from pytest_ngram.verdict.summary import summarise
+from pytest_ngram.verdict.types import GateResults, Verdict
 from pytest_ngram.verdict.types import Settings as Limits
-from pytest_ngram.verdict.types import Verdict
 
 PASSED, NOTHING = 0, EXIT_CODES["cannot tell"]
 
@@ -118,7 +118,7 @@ def lines_of(asked: Asked) -> Iterator[str | int]:
         return
     _check(asked)
     run = cells_of(asked.run)
-    _verdict(run, asked)  # gates of another build are told before anything is
+    _gates(run, asked)  # those of another build are refused before a line is printed
     if asked.baseline is None:
         foreseen = _forecasts(run, asked)
         yield from run_lines(run, asked)
@@ -192,8 +192,12 @@ def run_lines(run: RunData, asked: Asked) -> list[str]:
 
 
 def _verdict(run: RunData, asked: Asked) -> Verdict:
-    gates = take(asked.gates).results(run.records) if asked.gates is not None else None
-    return judge(from_records(run.records, run.prompts), asked.adopt, gates, config_order=_order(run))
+    samples = from_records(run.records, run.prompts)
+    return judge(samples, asked.adopt, _gates(run, asked), config_order=_order(run))
+
+
+def _gates(run: RunData, asked: Asked) -> GateResults | None:
+    return take(asked.gates).results(run.records) if asked.gates is not None else None
 
 
 def _check_page(kind: str, path: Path) -> None:
