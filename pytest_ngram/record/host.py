@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+MIB = 2**20  # bytes: the unit of every `*_mb` of the record
+
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Memory of the engine after the cell, in MiB, and its major page faults during the cell.
