@@ -23,6 +23,13 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     majflt_per_token: float | None = None
     anon_slope_mb: float | None = None
 
+    @property
+    def rss_mb(self) -> float | None:
+        """What is resident, in MiB: the engine's own and its files'; None where one of them is not known."""
+        if self.rss_anon_mb is None or self.rss_file_mb is None:
+            return None
+        return self.rss_anon_mb + self.rss_file_mb
+
 
 class Pressure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """In how much of the time some task waited for a core, a disk or memory, in percent, by the kernel.

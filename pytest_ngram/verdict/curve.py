@@ -92,8 +92,10 @@ class BreakEven(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The curve of one model on one host, by drafter. `plain_ms` is T(1): the median over requests, each the mean
-    of its plain steps, with the weight of these; `plain_n` are all of them.
+    """The curve of one model on one host, by drafter.
+
+    `plain_ms` is T(1): the median over requests, each the mean of its plain steps, with the weight of these;
+    `plain_n` are all of them.
     """
 
     plain_ms: float

@@ -8,10 +8,10 @@ from statistics import fmean
 
 from pytest_ngram.record import Record, ServerStart
 from pytest_ngram.report.catalogue import Catalogue
-from pytest_ngram.report.page.cells import Cells, rss_of
-from pytest_ngram.report.page.numbers import between, number
+from pytest_ngram.report.numbers import UNKNOWN, between, number
+from pytest_ngram.report.page.cells import Cells
 from pytest_ngram.report.page.part import Part
-from pytest_ngram.report.page.types import UNKNOWN, Figure, Head, Mark, Plot, Rule, Series, Table, Td
+from pytest_ngram.report.page.types import Figure, Head, Mark, Plot, Rule, Series, Table, Td
 from pytest_ngram.verdict.curve import Curve, break_evens, curve
 from pytest_ngram.verdict.curve_cells import is_timed, steps_of
 from pytest_ngram.verdict.shares import total
@@ -117,7 +117,8 @@ def memory_figure(part: Part) -> Figure:
     """Return resident memory by config, the most of its cells, split into the engine's own and its files'."""
     worst = {}
     for config in part.cells.configs:
-        sizes = [(size, record) for record in part.cells.of(config) if (size := rss_of(record)) is not None]
+        known = ((r.memory.rss_mb, r) for r in part.cells.of(config) if r.memory is not None)
+        sizes = [(size, record) for size, record in known if size is not None]
         if sizes:
             worst[config] = max(sizes, key=lambda pair: pair[0])
     split = [(m.rss_anon_mb, m.rss_file_mb) for _size, r in worst.values() if (m := r.memory) is not None]
