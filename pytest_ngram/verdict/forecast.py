@@ -198,7 +198,7 @@ def foresee(of: Steps, series: Series | None, plain_tg: float | None) -> Forecas
             return msgspec.structs.replace(said, why=reason("outside-curve", width=width))
         bare += n * ratio
     for width, n in of.verify.items():
-        drafting += n * ((series.step_ratio(width) or 0.0) - (series.ratio(width) or 0.0))
+        drafting += n * series.drafting(width)
     if not bare:
         return said
     speed_up = of.tokens / (bare + drafting)
