@@ -13,13 +13,13 @@ of the two does not know (replays of a server at a URL) is not compared, and tha
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 
-from pytest_ngram.record import Cell, Record, Round, from_builtins, run_from_builtins, unpack_tokens
+from pytest_ngram.measure.run_file import read_run
+from pytest_ngram.record import Cell, Record, Round, unpack_tokens
 from pytest_ngram.verdict.summary import seconds_per_token
 
 Runs = tuple[Mapping[Cell, Record], Mapping[Cell, Record]]
@@ -55,10 +55,8 @@ def main() -> int:
 
 
 def read(path: Path) -> dict[Cell, Record]:
-    """Return every record of a saved JSON by its cell, the failed ones too."""
-    data = json.loads(path.read_text(encoding="utf-8"))
-    good = [from_builtins(benchmark["extra_info"]["ngram"]) for benchmark in data["benchmarks"]]
-    return {record.cell: record for record in (*good, *run_from_builtins(data["ngram"]).failed_cells)}
+    """Return every record of a saved run by its cell, the failed ones too."""
+    return {record.cell: record for record in read_run(path).records}
 
 
 def name_of(records: Mapping[Cell, Record]) -> str:

@@ -20,6 +20,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from goals import verdict
+
 from pytest_ngram.engine import process
 from pytest_ngram.engine.command import server_argv
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
@@ -62,12 +64,12 @@ def session_cost(models: str) -> bool:
     print(f"process wall {wall_s:.2f} s, session wall {run['wall_s']:.2f} s")
     print(f"server loads {loads_s:.2f} s, requests {requests_s:.2f} s, of which warm-ups {warmups_s:.2f} s")
     harness_s = wall_s - loads_s - requests_s
-    return _verdict("harness", harness_s, 0.5 + 0.05 * cells + 0.02 * wall_s)
+    return verdict("harness", harness_s, 0.5 + 0.05 * cells + 0.02 * wall_s, "s", digits=3)
 
 
 def help_cost() -> bool:
     """Measure the start of the command line."""
-    return _verdict("pytest-ngram --help", _median_s(["pytest-ngram", "--help"]), 0.2)
+    return verdict("pytest-ngram --help", _median_s(["pytest-ngram", "--help"]), 0.2, "s", digits=3)
 
 
 def plugin_cost() -> bool:
@@ -80,7 +82,7 @@ def plugin_cost() -> bool:
         ]
     without_s, with_s = (statistics.median(times) for times in zip(*pairs, strict=True))
     print(f"pytest --version --version: {without_s:.3f} s without, {with_s:.3f} s with the plugin")
-    return _verdict("plugin", with_s - without_s, 0.03)
+    return verdict("plugin", with_s - without_s, 0.03, "s", digits=3)
 
 
 def stop_cost() -> bool:
@@ -93,7 +95,7 @@ def stop_cost() -> bool:
             begin_s = time.perf_counter()
             server.stop()
             times.append(time.perf_counter() - begin_s)
-    return _verdict("end of a server", statistics.median(times), 0.3)
+    return verdict("end of a server", statistics.median(times), 0.3, "s", digits=3)
 
 
 def _median_s(command: Sequence[str]) -> float:
@@ -104,13 +106,6 @@ def _seconds(command: Sequence[str], folder: str | None) -> float:
     begin_s = time.perf_counter()
     subprocess.run([*command], cwd=folder, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     return time.perf_counter() - begin_s
-
-
-def _verdict(what: str, measured_s: float, goal_s: float) -> bool:
-    met = measured_s <= goal_s
-    ratio = f"ratio {measured_s / goal_s:.2f}: {'met' if met else 'MISSED'}"
-    print(f"{what}: {measured_s:.3f} s, goal {goal_s:.3f} s, {ratio}")
-    return met
 
 
 if __name__ == "__main__":

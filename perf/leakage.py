@@ -14,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from goals import verdict
 
 from pytest_ngram.corpus.leakage import Found, Ids, find
 
@@ -72,14 +73,6 @@ def check(name: str, found: list[Found]) -> None:
     exact = sum(bool(each.exact) for each in found)
     if exact != (COPIED if name == "leaky" else 0):
         raise SystemExit(f"{name}: {exact} exact duplicates were found")
-
-
-def verdict(what: str, measured: float, goal: float, unit: str) -> bool:
-    """Print a figure beside its goal."""
-    met = measured <= goal
-    said = f"ratio {measured / goal:.2f}: {'met' if met else 'MISSED'}"
-    print(f"{what}: {measured:.2f} {unit}, goal {goal:.2f} {unit}, {said}")
-    return met
 
 
 if __name__ == "__main__":

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from goals import verdict
 from table_parts import Program, find_program, run, write_corpus
 
 from pytest_ngram.options.settings import cache_folder
@@ -136,7 +137,13 @@ def _cache(program: Program | None, model: Path, text: Text, repeats: int) -> bo
         print(f"ngram-cache against {STATS}: not measured: no {STATS}")
         return True
     theirs = len(text.ids) / min(theirs_s)
-    return _verdict(f"ngram-cache, times {STATS} ({theirs:,.0f} tokens/s)", rate / theirs, CACHE_GOAL)
+    return verdict(
+        f"ngram-cache against {STATS} ({theirs:,.0f} tokens/s)",
+        rate / theirs,
+        CACHE_GOAL,
+        "times as fast",
+        at_least=True,
+    )
 
 
 def _of_tool(program: Program, model: Path, text: Text) -> tuple[dict[str, int], float]:
@@ -190,7 +197,9 @@ def _rate(policy: str, text: Text, repeats: int) -> bool:
     requests = _requests(text)
     _cpu_s(policy, requests[:1])  # compiles
     taken_s = min(_cpu_s(policy, requests) for _ in range(repeats))
-    return _verdict(f"{policy}, tokens/s", len(requests) * ANSWER_TOKENS / taken_s, RATE_GOAL)
+    return verdict(
+        policy, len(requests) * ANSWER_TOKENS / taken_s, RATE_GOAL, "tokens/s", at_least=True, digits=0
+    )
 
 
 def _cpu_s(policy: str, requests: Sequence[Request]) -> float:
@@ -208,22 +217,13 @@ def _sweep(text: Text) -> bool:
     wanted = settings(parse(SWEEP[0]), read_grid(SWEEP[1]))
     taken_s = _wall_s(lambda: sweep(wanted, [stream], jobs=2))
     what = f"sweep, {len(wanted)} settings over {stream.generated} tokens on 2 cores"
-    return _verdict(f"{what}: {taken_s:.1f} s; times faster than", SWEEP_GOAL_S / taken_s, 1.0)
+    return verdict(what, taken_s, SWEEP_GOAL_S, "s")
 
 
 def _wall_s(work: Callable[[], object]) -> float:
     begin_s = time.perf_counter()
     work()
     return time.perf_counter() - begin_s
-
-
-def _verdict(what: str, measured: float, goal: float) -> bool:
-    """Print a figure beside its goal."""
-    ratio = measured / goal
-    print(
-        f"{what}: {measured:,.2f}, goal {goal:,.2f}, ratio {ratio:.2f}: {'met' if ratio >= 1 else 'MISSED'}"
-    )
-    return ratio >= 1
 
 
 if __name__ == "__main__":

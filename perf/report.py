@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from goals import verdict
 from msgspec.structs import replace
 
 from pytest_ngram.measure.run_file import read_run
@@ -73,14 +74,6 @@ def timed(made: Callable[[], str]) -> tuple[float, str]:
     begin_s = time.perf_counter()
     text = made()
     return time.perf_counter() - begin_s, text
-
-
-def verdict(what: str, measured: float, goal: float, unit: str) -> bool:
-    """Print a figure beside its goal."""
-    met = measured <= goal
-    said = f"ratio {measured / goal:.2f}: {'met' if met else 'MISSED'}"
-    print(f"{what}: {measured:.2f} {unit}, goal {goal:.2f} {unit}, {said}")
-    return met
 
 
 if __name__ == "__main__":

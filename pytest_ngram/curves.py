@@ -20,7 +20,6 @@ from pytest_ngram.measure.run_file import read_run
 from pytest_ngram.options.settings import cache_folder
 from pytest_ngram.record import Record
 from pytest_ngram.report.curve import curve_lines
-from pytest_ngram.verdict.contention import is_contended, is_throttled
 from pytest_ngram.verdict.curve import (
     LOOKUP,
     SCHEMA,
@@ -30,11 +29,9 @@ from pytest_ngram.verdict.curve import (
     Timed,
     break_evens,
     curve,
-    timed,
 )
+from pytest_ngram.verdict.curve_cells import is_timed, steps_of
 from pytest_ngram.verdict.summary import BASELINE
-
-_BLOCKS = 1_000_000  # more than any run has
 
 
 @dataclass(frozen=True)
@@ -115,27 +112,14 @@ def _write(path: Path, data: bytes) -> None:
 
 
 def _of_runs(asked: Asked) -> tuple[list[Timed], list[Drafted], record.Model | None, tuple[str, ...]]:
-    """What saved runs tell of the model, and notes. A block of another run is another block.
-
-    Cells that something disturbed are left out: their steps would be those of two programs.
-    """
-    steps: list[Timed] = []
-    drafted: list[Drafted] = []
-    model = None
-    left_out = 0
-    for number, path in enumerate(asked.runs, 1):
-        for each in _saved(path, asked.model):
-            model = each.model or model
-            if is_contended(each) or is_throttled(each):
-                left_out += 1
-                continue
-            for round_ in each.rounds:
-                block = number * _BLOCKS + each.cell.block
-                found = timed(round_, block, baseline=each.cell.config == BASELINE)
-                steps += found[0]
-                drafted += found[1]
+    """What saved runs tell of the model, and notes. Blocks of what is measured now come before theirs."""
+    runs = [_saved(path, asked.model) for path in asked.runs]
+    kept = [list(filter(is_timed, records)) for records in runs]
+    steps, drafted = steps_of(kept, first_block=asked.blocks + 1)
+    models = [each.model for records in runs for each in records if each.model is not None]
+    left_out = sum(map(len, runs)) - sum(map(len, kept))
     notes = (f"{left_out} cells of saved runs are left out: contended or throttled",) if left_out else ()
-    return steps, drafted, model, notes
+    return steps, drafted, models[-1] if models else None, notes
 
 
 def _saved(path: Path, model: str) -> list[Record]:

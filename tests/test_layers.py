@@ -27,7 +27,7 @@ ROWS = [
 ]
 PURE = {"errors", "record", "matrix", "drafting", "judge", "verdict"}
 PURE |= {"table.format", "table.counts", "table.price"}
-PURE_MODULES = {"corpus.leakage", "doctor.line", "doctor.host_lines", "doctor.room_lines"}
+PURE_MODULES = {"corpus.leakage", "doctor.line", "doctor.host_lines", "doctor.room_lines", "report.numbers"}
 PURE_FOLDERS = ("report.page",)
 IMPURE = {"pytest", "_pytest", "subprocess", "httpx", "socket", "psutil", "urllib", "os", "pathlib", "shutil"}
 ROW_OF = {room: i for i, row in enumerate(ROWS) for room in row}

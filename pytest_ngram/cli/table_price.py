@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pytest_ngram.table.build.pricing import KnownLaw, Pricer
     from pytest_ngram.table.price import Price
 
-_MB = 2**20
+_MIB = 2**20
 _CONTEXT = 4096
 
 
@@ -66,7 +66,7 @@ def predicted_lines(
             raise
         _say(f"the engine cannot be asked: {error.cause}")
         known = UNCALIBRATED
-    prices = (f"{known.law.price(keys, pairs, n).anon_bytes / _MB:.0f} MB at -np {n}" for n in slots)
+    prices = (f"{known.law.price(keys, pairs, n).anon_bytes / _MIB:.0f} MiB at -np {n}" for n in slots)
     yield f"memory when loaded: about {', '.join(prices)}"
     yield f"  ({known.source})"
 
@@ -115,7 +115,7 @@ def _fits(arguments: argparse.Namespace, keys: int, pairs: int, known: KnownLaw)
         yield from load_table(arguments.table, facts.vocab_sha256, facts.n_vocab).notes
         model_bytes = facts.size_bytes
         own_bytes = anonymous_need_bytes(facts, arguments.ctx_size, mmap=True)
-        sizes = f"file {model_bytes / _MB:.0f} MB, caches at least {own_bytes / _MB:.0f} MB"
+        sizes = f"file {model_bytes / _MIB:.0f} MiB, caches at least {own_bytes / _MIB:.0f} MiB"
         yield f"model: {sizes} at -c {arguments.ctx_size}"
     free_bytes = available_bytes()
     warning = check_memory(
@@ -126,7 +126,7 @@ def _fits(arguments: argparse.Namespace, keys: int, pairs: int, known: KnownLaw)
         force=arguments.force,
         override="--force",
     )
-    yield warning or f"available: {free_bytes / _MB:.0f} MB, so it fits"
+    yield warning or f"available: {free_bytes / _MIB:.0f} MiB, so it fits"
 
 
 def _pricer(arguments: argparse.Namespace) -> Pricer:
@@ -143,7 +143,7 @@ def _pricer(arguments: argparse.Namespace) -> Pricer:
 
 def _told(price: Price) -> str:
     return (
-        f"{price.anon_bytes / _MB:.1f} MB of memory ({price.peak_bytes / _MB:.1f} MB at most), "
+        f"{price.anon_bytes / _MIB:.1f} MiB of memory ({price.peak_bytes / _MIB:.1f} MiB at most), "
         f"{price.load_s:.1f} s longer to load"
     )
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pytest_ngram.doctor.line import Line, fail, ok, warn, worst
+from pytest_ngram.record import MIB
 from pytest_ngram.verdict.contention import OTHERS, PRESSURE
 
 _NAMED_FROM = 0.02  # of one core: a process below is not named
 _NAMED_AT_MOST = 5
-_MIB = 2**20
-_SWAP_BYTES = 256 * _MIB  # a desktop leaves some old pages there; more means that memory was short
+_SWAP_BYTES = 256 * MIB  # a desktop leaves some old pages there; more means that memory was short
 _COARSE_S = 1e-3  # a decode of a small model takes as long
 _FINE_S = 1e-5
 _STEADY_SOURCES = frozenset(
@@ -227,7 +227,7 @@ def swap(used_bytes: int, total_bytes: int) -> Line:
     """Judge whether memory was short lately."""
     if total_bytes <= 0:
         return ok("swap", "none")
-    said = f"{used_bytes / _MIB:.0f} of {total_bytes / _MIB:.0f} MiB in use"
+    said = f"{used_bytes / MIB:.0f} of {total_bytes / MIB:.0f} MiB in use"
     if used_bytes < _SWAP_BYTES:
         return ok("swap", said)
     return warn(

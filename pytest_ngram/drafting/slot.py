@@ -13,7 +13,7 @@ from pytest_ngram.drafting.compiled import Longs
 from pytest_ngram.drafting.counts import Counts
 from pytest_ngram.drafting.lookup import new_lookup, new_simple
 from pytest_ngram.drafting.maps import PAST_END, Map, new_map
-from pytest_ngram.drafting.mod import POOL_BITS, RESETS, new_mod
+from pytest_ngram.drafting.mod import POOL_BITS, new_mod
 from pytest_ngram.drafting.policy import Drafter, Policy
 
 _WHO = {
@@ -24,7 +24,6 @@ _WHO = {
     "ngram-cache": stacked.CACHE,
     "prompt-lookup": stacked.LOOKUP,
 }
-NAMES = {who: name for name, who in _WHO.items()}
 
 
 @dataclass(frozen=True)
@@ -149,11 +148,6 @@ class Slot:
             if n > 0:
                 return [int(token) for token in self._out[:n]]
         return []
-
-    @property
-    def resets(self) -> int:
-        """How often `ngram-mod` emptied its pool."""
-        return int(self.stack.mod.now[RESETS])
 
     def _counted(self) -> tuple[int, int]:
         maps = (self.stack.map_k, self.stack.map_k4v)

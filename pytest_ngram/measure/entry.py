@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from pytest_ngram.errors import OptionError
 from pytest_ngram.measure.host import LEAST_S, available_bytes, last_pressure, this_machine
 from pytest_ngram.measure.sysfs import Absent, CpuTime, Machine, known
-from pytest_ngram.record import Entry
+from pytest_ngram.record import MIB, Entry
 
 _LOOK_EVERY_S = 1.0
-_MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -76,7 +75,7 @@ def enter(
         load1=os.getloadavg()[0],
         busy=known("busy", _busy(before, machine.cpu_time(), waited_s), absent),
         pressure=known("pressure", last_pressure(machine.pressure_avg10()), absent),
-        free_mb=available_bytes() / _MIB,
+        free_mb=available_bytes() / MIB,
         temp_c=sensor.temp_c if sensor is not None else None,
         temp_sensor=sensor.said if sensor is not None else None,
         waited_s=waited_s,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from pytest_ngram.measure.sysfs import Absent, Machine, amd_busy, amd_memory_mb, text
+from pytest_ngram.record import MIB
 
-_MIB = 1024 * 1024
 _INSTALL = "an NVIDIA card is here, but not the Python package nvidia-ml-py, which reads it"
 
 
@@ -72,7 +72,7 @@ class Gpu:
         except nvml.NVMLError as error:
             self._why = f"NVML: {error}"
         try:
-            vram_mb = nvml.nvmlDeviceGetMemoryInfo(handle).used / _MIB
+            vram_mb = nvml.nvmlDeviceGetMemoryInfo(handle).used / MIB
         except nvml.NVMLError as error:
             self._why = f"NVML: {error}"
         return busy, vram_mb

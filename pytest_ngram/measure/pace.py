@@ -37,7 +37,7 @@ class Pace:
         self._planned: Estimate | None = None
         self._budget_s: float | None = None
         self._left: dict[Cell, PlannedCell] = {}
-        self._cells = self._restored = self._measured = 0
+        self._cells = self._measured = 0
         self._running: set[Start] = set()
         self._begin_s: float | None = None
         self._end_s = self._looked_s = 0.0
@@ -58,7 +58,7 @@ class Pace:
     ) -> None:
         """Say what the run will do, what was thought of it before, and what it may take."""
         self._budget_s = budget_s
-        self._cells, self._restored = len(cells), len(restored)
+        self._cells = len(cells)
         self._left = {planned.cell: planned for planned in cells if planned.cell not in restored}
         self._planned, self._sources = estimate, sources
         self._tell()

@@ -78,17 +78,7 @@ def _of_saved(data: dict[str, Any], path: Path) -> RunData:
     infos = [each.get("extra_info") if isinstance(each, dict) else None for each in benchmarks]
     found = [info["ngram"] for info in infos if isinstance(info, dict) and info.get("ngram") is not None]
     file = run_from_builtins(data["ngram"])
-    return RunData(
-        name=path.name,
-        version=file.run.version,
-        profile=file.run.profile,
-        matrix_sha256=file.run.matrix_sha256,
-        seed=file.run.seed,
-        records=(*map(from_builtins, found), *file.failed_cells),
-        starts=file.run.starts,
-        prompts=file.prompts,
-        when=_when(data),
-    )
+    return RunData.of(path.name, file, (*map(from_builtins, found), *file.failed_cells), _when(data))
 
 
 def _when(data: dict[str, Any]) -> str | None:

@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from pytest_ngram.record import MIB
+
 T = TypeVar("T")
 
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
-_MIB = 1024 * 1024
 _PROCESSOR = ("coretemp", "k10temp", "zenpower", "cpu_thermal", "x86_pkg_temp", "cpu-thermal")
 _BATTERY = "battery"
 # Fields of the line `cpu` of /proc/stat that are neither idle nor waiting for a disk; the guests' time
@@ -209,7 +210,7 @@ def amd_memory_mb(cards: Iterable[Path], kind: str) -> float | None:
     """Return what amdgpu's cards use together, in MiB: their own (`vram`) or the system's (`gtt`)."""
     names = (card / f"mem_info_{kind}_used" for card in cards)
     found = [int(value) for name in names if (value := text(name)) and value.isdigit()]
-    return sum(found) / _MIB if found else None
+    return sum(found) / MIB if found else None
 
 
 def text(path: Path) -> str | None:

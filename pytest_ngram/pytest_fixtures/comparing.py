@@ -51,13 +51,14 @@ def end(session: pytest.Session) -> None:
 
 
 def _compare(session: pytest.Session, ngram: Session, baseline: RunData, bounds: tuple[Bound, ...]) -> None:
+    from pytest_ngram.record import RunData
     from pytest_ngram.report.catalogue import catalogue
     from pytest_ngram.report.compare import compare_lines
     from pytest_ngram.report.page.compared import compared_sections
-    from pytest_ngram.reports import compared, run_data
+    from pytest_ngram.reports import compared
     from pytest_ngram.verdict.bounds import check
 
-    own = run_data(_THIS, ngram.run_file(), ngram.ledger.records)
+    own = RunData.of(_THIS, ngram.run_file(), ngram.ledger.records)
     found = compared(baseline, own, tuple(ngram.setup.matrix.configs))
     checked = check(found, bounds) if bounds else None
     session.config.stash[COMPARED] = compare_lines(found, checked)

@@ -1,7 +1,7 @@
 """The record and the run: types, JSON both ways, packing of token ids. Pure."""
 
 from pytest_ngram.record.codec import from_builtins, from_json, run_from_builtins, to_builtins, to_json
-from pytest_ngram.record.host import Disturbance, Entry, Host, Memory, Pressure
+from pytest_ngram.record.host import MIB, Disturbance, Entry, Host, Memory, Pressure
 from pytest_ngram.record.packing import pack_tokens, unpack_tokens
 from pytest_ngram.record.run_data import RunData
 from pytest_ngram.record.telemetry import Cost, StepTime, Telemetry
@@ -30,6 +30,7 @@ from pytest_ngram.record.types import (
 
 __all__ = [
     "ECHO",
+    "MIB",
     "SCHEMA",
     "Cell",
     "CorpusPlace",

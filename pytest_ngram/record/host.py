@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
+MIB = 2**20  # bytes: the unit of every `*_mb` of the record
+
 
 class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Memory of the engine after the cell, in MiB, and its major page faults during the cell.
@@ -20,6 +22,13 @@ class Memory(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     swap_mb: float | None = None
     majflt_per_token: float | None = None
     anon_slope_mb: float | None = None
+
+    @property
+    def rss_mb(self) -> float | None:
+        """What is resident, in MiB: the engine's own and its files'; None where one of them is not known."""
+        if self.rss_anon_mb is None or self.rss_file_mb is None:
+            return None
+        return self.rss_anon_mb + self.rss_file_mb
 
 
 class Pressure(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
-from pytest_ngram.record.types import Prompt, Record, ServerStart
+from pytest_ngram.record.types import Prompt, Record, RunFile, ServerStart
 
 
 class RunData(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,3 +31,19 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     starts: tuple[ServerStart, ...]
     prompts: tuple[Prompt, ...]
     when: str | None = None
+
+    @classmethod
+    def of(cls, name: str, file: RunFile, records: Iterable[Record], when: str | None = None) -> RunData:
+        """Return a run that has this object at the top of its JSON, and these cells."""
+        run = file.run
+        return cls(
+            name=name,
+            version=run.version,
+            profile=run.profile,
+            matrix_sha256=run.matrix_sha256,
+            seed=run.seed,
+            records=tuple(records),
+            starts=run.starts,
+            prompts=file.prompts,
+            when=when,
+        )

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from pytest_ngram.drafting.cost import Curve, Predicted, Timed, estimate, fit, from_points, predict
 from pytest_ngram.errors import OptionError
 from pytest_ngram.replay.run_file import SavedRun
 from pytest_ngram.replay.streams import timed
 from pytest_ngram.replay.sweep import Result, Stream
+from pytest_ngram.verdict.curve import LOOKUP
+from pytest_ngram.verdict.curve import Curve as MeasuredCurve
 
-# `pytest-ngram curve` has one series for all types that look their drafts up
-_LOOKUP = "ngram"
 _FORMS = (
     "what `pytest-ngram curve --out FILE` wrote, "
     'or {"1": 9.2, "2": 14.1, "4": 21.0}: tokens of a decode, and milliseconds'
@@ -73,7 +75,7 @@ def read_curve(path: Path) -> Curve:
     """Read a cost curve.
 
     Of a file of `pytest-ngram curve` the series of the n-gram types is taken: T(w) = plain_ms × (ratio +
-    (w − 1) × draft_ratio), with the lowest and highest ratio over blocks as its spread.
+    drafting w − 1 tokens), with the lowest and highest ratio over blocks as its spread.
 
     Raises:
         OptionError: the file is not there, or is none of the two forms.
@@ -83,9 +85,8 @@ def read_curve(path: Path) -> Curve:
         if not isinstance(data, dict):
             raise ValueError("it is no JSON object")
         curve = _measured(data["curve"]) if "curve" in data else _plain(data)
-    except (OSError, ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
-        missing = f"it has no {error}" if isinstance(error, KeyError) else str(error)
-        cause = error.strerror if isinstance(error, OSError) else missing
+    except (OSError, ValueError, msgspec.ValidationError, RecursionError) as error:
+        cause = error.strerror if isinstance(error, OSError) else str(error)
         raise OptionError(
             f"the cost curve {path.name} cannot be read: {cause}", checked=[str(path)], fix=f"name {_FORMS}"
         ) from error
@@ -102,16 +103,19 @@ def _seconds(ms: object) -> float:
     return float(ms) / 1000
 
 
-def _measured(curve: Mapping[str, Any]) -> Curve:
-    plain_s, series = _seconds(curve["plain_ms"]), curve["series"]
-    if _LOOKUP not in series:
-        raise ValueError(f"it has no series {_LOOKUP!r} but {', '.join(series) or 'none'}")
-    draft = series[_LOOKUP]["draft_ratio"] or 0.0
+def _measured(data: object) -> Curve:
+    found = msgspec.convert(data, MeasuredCurve)
+    series = found.series.get(LOOKUP)
+    if series is None:
+        raise ValueError(f"it has no series {LOOKUP!r} but {', '.join(found.series) or 'none'}")
     points = {1: (1.0, 1.0, 1.0)}
-    for point in series[_LOOKUP]["points"]:
-        points[int(point["tokens"])] = (point["low"], point["ratio"], point["high"])
+    for point in series.points:
+        points[point.tokens] = (point.low, point.ratio, point.high)
     low, middle, high = (
-        {tokens: plain_s * (own[which] + (tokens - 1) * draft) for tokens, own in points.items()}
+        {
+            tokens: found.plain_ms / 1000 * (own[which] + series.drafting(tokens))
+            for tokens, own in points.items()
+        }
         for which in range(3)
     )
     return from_points(middle, low, high)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from pytest_ngram.report.terminal import UNKNOWN
+from pytest_ngram.report.numbers import UNKNOWN
 from pytest_ngram.verdict.curve import BreakEven, Curve, Series
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_ngram.record import Record
-from pytest_ngram.report.terminal import UNKNOWN, acceptance, counted
+from pytest_ngram.report.numbers import UNKNOWN, counted
+from pytest_ngram.report.terminal import acceptance
 from pytest_ngram.verdict.summary import BASELINE, Row, summarise
 
 

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pytest_ngram.matrix.budget import VERDICT_BLOCKS, Cut
 from pytest_ngram.matrix.duration import said
 from pytest_ngram.matrix.estimate import MARGIN, Estimate, ModelEstimate
+from pytest_ngram.report.numbers import UNKNOWN
 
-UNKNOWN = "—"
 HEADER = ("model", "server starts × load", "cells", "tokens + of prompts", "duration")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from pytest_ngram.matrix.spec import LeakageSpec
 from pytest_ngram.record import ECHO, Leakage, Record
-from pytest_ngram.report.terminal import counted
+from pytest_ngram.report.numbers import counted
 
 _CLOSE = 0.5  # of a bound
 _LEAST = 0.01

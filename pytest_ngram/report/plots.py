@@ -9,7 +9,8 @@ import io
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from pytest_ngram.report.page.types import UNKNOWN, Mark, Plot, Series
+from pytest_ngram.report.numbers import UNKNOWN
+from pytest_ngram.report.page.types import Mark, Plot, Series
 from pytest_ngram.report.svg import BAND, INK, RULE, colour, inline
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from pytest_ngram.record import Record
+from pytest_ngram.report.numbers import UNKNOWN, counted, number
 from pytest_ngram.verdict.summary import BASELINE, ModelSummary, Row, Spread
 
-UNKNOWN = "—"
 _CHECKED = "  checked: "  # as errors.NgramError writes it
 _SHORT = 120
 HEADER = (
@@ -92,7 +92,7 @@ def _cost_cells(row: Row) -> tuple[str, ...]:
     told = [f"{ms:.3f}" for ms in parts]
     if cost.plain_from == "unclear":
         told[1], told[3] = f"~{told[1]}", f"~{told[3]}"
-    length = UNKNOWN if row.mean_accepted_length is None else f"{row.mean_accepted_length:.2f}"
+    length = number(row.mean_accepted_length, ".2f")
     return (row.config, *told, length, ", ".join(f"{width}: {ms:.2f}" for width, ms in row.step_ms.items()))
 
 
@@ -240,14 +240,14 @@ def _cells(row: Row, has_baseline: bool, noise: float | None) -> tuple[str, ...]
     failed = "".join(f", {count} {status}" for status, count in sorted(row.failed.items()))
     return (
         row.config,
-        _number(row.tg.value if row.tg else None),
+        number(row.tg.value if row.tg else None),
         _range(row.tg, "{:.1f}"),
         _change(row, has_baseline, noise),
         _range(row.change, "{:+.1%}"),
         acceptance(row),
-        UNKNOWN if row.tokens_per_step is None else f"{row.tokens_per_step:.2f}",
-        _number(row.pp),
-        UNKNOWN if row.rss_mb is None else f"{row.rss_mb:.0f}",
+        number(row.tokens_per_step, ".2f"),
+        number(row.pp),
+        number(row.rss_mb, ".0f"),
         f"{ok} ok{failed}{', inert as expected' if row.abstained else ''}",
     )
 
@@ -266,22 +266,13 @@ def acceptance(row: Row) -> str:
     """Acceptance never stands without its coverage: 0.9 of one step in fifty is not 0.9 of all."""
     if row.acceptance is None:
         return "nothing drafted" if row.coverage == 0 and row.config != BASELINE else UNKNOWN
-    return f"{row.acceptance:.3f} @ {UNKNOWN if row.coverage is None else f'{row.coverage:.0%}'}"
+    return f"{row.acceptance:.3f} @ {number(row.coverage, '.0%')}"
 
 
 def _range(spread: Spread | None, form: str) -> str:
     if spread is None or spread.blocks < 2:
         return UNKNOWN
     return f"{form.format(spread.low)}…{form.format(spread.high)}"
-
-
-def _number(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.1f}"
-
-
-def counted(count: int, what: str) -> str:
-    """Return a number with its noun."""
-    return f"{count} {what}" if count == 1 else f"{count} {what}s"
 
 
 def _pad(text: str, width: int, *, left: bool) -> str:

@@ -14,7 +14,7 @@ from pytest_ngram.evidence.for_verdict import take
 from pytest_ngram.files import write_whole
 from pytest_ngram.matrix.spec import STATEFUL_TYPES
 from pytest_ngram.measure.run_file import read_run
-from pytest_ngram.record import Record, RunData, RunFile
+from pytest_ngram.record import RunData
 from pytest_ngram.report.catalogue import catalogue
 from pytest_ngram.report.compare import compare_lines, foreseen_lines
 from pytest_ngram.report.page import Section, Shown
@@ -82,21 +82,6 @@ def cells_of(path: Path) -> RunData:
             fix="name a run in which cells were measured",
         )
     return run
-
-
-def run_data(name: str, file: RunFile, records: Sequence[Record]) -> RunData:
-    """Return a run that has just ended as one that was read."""
-    run = file.run
-    return RunData(
-        name=name,
-        version=run.version,
-        profile=run.profile,
-        matrix_sha256=run.matrix_sha256,
-        seed=run.seed,
-        records=tuple(records),
-        starts=run.starts,
-        prompts=file.prompts,
-    )
 
 
 def compared(old: RunData, new: RunData, config_order: Sequence[str] = ()) -> Comparison:

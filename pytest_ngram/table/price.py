@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-MB = 2**20
-
 
 @dataclass(frozen=True, slots=True)
 class Rate:

@@ -68,16 +68,17 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def step_ratio(self, tokens: int) -> float | None:
         """What a step costs that drafts `tokens` − 1 tokens and verifies them; None outside of the curve."""
         ratio = self.ratio(tokens)
-        return None if ratio is None else ratio + (tokens - 1) * self._price(tokens)
+        return None if ratio is None else ratio + self.drafting(tokens)
 
-    def _price(self, tokens: int) -> float:
-        """What drafting one token costs where a step verifies `tokens`: of the nearest known width."""
+    def drafting(self, tokens: int) -> float:
+        """What drafting costs, in plain steps, where a step verifies `tokens`: by the nearest known width."""
         known = [
             (abs(p.tokens - tokens), p.tokens, p.draft_ratio)
             for p in self.points
             if p.draft_ratio is not None
         ]
-        return min(known)[2] if known else self.draft_ratio or 0.0
+        price = min(known)[2] if known else self.draft_ratio or 0.0
+        return (tokens - 1) * price
 
 
 class BreakEven(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -92,7 +93,11 @@ class BreakEven(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Curve(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The curve of one model on one host, by drafter. `plain_ms` is T(1), the median of `plain_n` steps."""
+    """The curve of one model on one host, by drafter.
+
+    `plain_ms` is T(1): the median over requests, each the mean of its plain steps, with the weight of these;
+    `plain_n` are all of them.
+    """
 
     plain_ms: float
     plain_n: int

@@ -29,13 +29,14 @@ import msgspec
 
 from pytest_ngram.record import ECHO, Record, Round, unpack_tokens
 from pytest_ngram.verdict.codes import Reason, reason
-from pytest_ngram.verdict.curve import LOOKUP, BreakEven, Curve, Series, break_evens, curve, timed
+from pytest_ngram.verdict.curve import LOOKUP, BreakEven, Curve, Series, break_evens, curve
+from pytest_ngram.verdict.curve_cells import DECODES
+from pytest_ngram.verdict.curve_cells import steps_of as timed_steps
 from pytest_ngram.verdict.grid import pair
 from pytest_ngram.verdict.samples import from_records
 from pytest_ngram.verdict.summary import BASELINE
 
 MTP = "draft-mtp"
-_DECODES = "draft-"
 Source = Literal["measured", "cut", "replay"]
 
 
@@ -197,7 +198,7 @@ def foresee(of: Steps, series: Series | None, plain_tg: float | None) -> Forecas
             return msgspec.structs.replace(said, why=reason("outside-curve", width=width))
         bare += n * ratio
     for width, n in of.verify.items():
-        drafting += n * ((series.step_ratio(width) or 0.0) - (series.ratio(width) or 0.0))
+        drafting += n * series.drafting(width)
     if not bare:
         return said
     speed_up = of.tokens / (bare + drafting)
@@ -230,30 +231,16 @@ def forecasts(
     for record in kept:
         groups[record.cell.model, record.cell.temperature][record.cell.config].append(record)
         by_model[record.cell.model].append(record)
-    found = {model: (curves or {}).get(model) or curve_of(own) for model, own in by_model.items()}
+    found = {model: (curves or {}).get(model) or _curve_of(own) for model, own in by_model.items()}
     return tuple(
         _model(key, configs, found[key[0]], (replayed or {}).get(key, ()))
         for key, configs in sorted(groups.items())
     )
 
 
-def curve_of(records: Iterable[Record]) -> Curve | None:
-    """Return the curve that the steps of a model's cells make; None where they make none.
-
-    Of a drafter that decodes only the commonest width of a request enters. It drafts less where an answer
-    ends, and such a decode builds its graph anew, which one of a smaller n_max would not.
-    """
-    steps, drafted = [], []
-    places: dict[tuple[float, int], int] = {}
-    for record in records:
-        place = places.setdefault((record.cell.temperature, record.cell.block), len(places))
-        for round_ in record.rounds:
-            own, prices = timed(round_, place, baseline=record.cell.config == BASELINE)
-            if any(step.drafter.startswith(_DECODES) for step in own):
-                own = [max(own, key=lambda step: step.n)]
-            steps += own
-            drafted += prices
-    return curve(steps, drafted)
+def _curve_of(records: Iterable[Record]) -> Curve | None:
+    """The curve that the steps of a model's cells make; None where they make none."""
+    return curve(*timed_steps([records], commonest=True))
 
 
 def _model(
@@ -290,7 +277,7 @@ def _drafter(records: Iterable[Record]) -> str | None:
     if len(names) != 1:
         return None
     (name,) = names
-    return name if name.startswith(_DECODES) else LOOKUP
+    return name if name.startswith(DECODES) else LOOKUP
 
 
 def _measured(config: str, records: Sequence[Record]) -> Steps | None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from statistics import fmean
 
 import msgspec
 
 from pytest_ngram.record import ECHO, Cell, Pass, Prompt, Record, Status
 from pytest_ngram.verdict.contention import is_contended, is_throttled
+from pytest_ngram.verdict.shares import mean_of
 from pytest_ngram.verdict.summary import seconds_per_token
 
 DISTURBED = ("contended", "throttled")
@@ -69,10 +69,10 @@ def _sample(record: Record, kinds: Mapping[str, str]) -> Sample:
         block=cell.block,
         pass_=cell.pass_,
         status=record.outcome.status,
-        seconds=_mean(map(seconds_per_token, record.rounds)),
+        seconds=mean_of(map(seconds_per_token, record.rounds)),
         tokens=None if None in tokens else sum(n for n in tokens if n is not None),
         prompt_seconds=_prompt_seconds(record),
-        rss_mb=_rss_mb(record),
+        rss_mb=record.memory.rss_mb if record.memory is not None else None,
         disturbed=_disturbed(record),
         types=frozenset(engine.spec_types) if engine is not None else None,
         flags=_flags(engine.argv) if engine is not None else None,
@@ -84,25 +84,11 @@ def _kind(cell: Cell, kinds: Mapping[str, str]) -> tuple[str, ...]:
     return (f"{cell.prompt_set}/{kinds[cell.prompt]}",) if cell.prompt in kinds else ()
 
 
-def _mean(values: Iterable[float | None]) -> float | None:
-    """Null where any is: a mean of some rounds would pass for that of all."""
-    every = list(values)
-    known = [value for value in every if value is not None]
-    return fmean(known) if known and len(known) == len(every) else None
-
-
 def _prompt_seconds(record: Record) -> float | None:
     def of(n: int | None, ms: float | None) -> float | None:
         return ms / 1000 / n if n and ms is not None and ms > 0 else None
 
-    return _mean(of(round_.prompt_n, round_.prompt_ms) for round_ in record.rounds)
-
-
-def _rss_mb(record: Record) -> float | None:
-    memory = record.memory
-    if memory is None or memory.rss_anon_mb is None or memory.rss_file_mb is None:
-        return None
-    return memory.rss_anon_mb + memory.rss_file_mb
+    return mean_of(of(round_.prompt_n, round_.prompt_ms) for round_ in record.rounds)
 
 
 def _disturbed(record: Record) -> str | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 
 from pytest_ngram.record import Round
 
@@ -26,6 +27,13 @@ def total(rounds: Iterable[Round], field: str) -> int | None:
     """Null where any round does not know the value: a partial sum would pass for a whole one."""
     values = [getattr(round_, field) for round_ in rounds]
     return None if not values or None in values else sum(values)
+
+
+def mean_of(values: Iterable[float | None]) -> float | None:
+    """Return the mean; None where any value is, as with `total`, and where there is none."""
+    every = list(values)
+    known = [value for value in every if value is not None]
+    return fmean(known) if known and len(known) == len(every) else None
 
 
 def _forward_steps(rounds: Sequence[Round]) -> int | None:

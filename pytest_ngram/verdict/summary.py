@@ -18,7 +18,7 @@ import msgspec
 from pytest_ngram.record import ECHO, Cost, Record, Round
 from pytest_ngram.verdict.contention import is_contended, is_throttled, keeps_state
 from pytest_ngram.verdict.cost import means
-from pytest_ngram.verdict.shares import acceptance, coverage, quotient, tokens_per_step, total
+from pytest_ngram.verdict.shares import acceptance, coverage, mean_of, quotient, tokens_per_step, total
 
 BASELINE = "none"
 APART = 0.05  # of the client's wall that is not the server's time, from where on it is told
@@ -196,10 +196,9 @@ def _grid(records: Iterable[Record]) -> dict[Key, float]:
 
 def _seconds(records: Sequence[Record]) -> float | None:
     """Mean over rounds, and over both passes of `none`; None unless all of them ended well."""
-    values = [seconds_per_token(round_) for record in records for round_ in record.rounds]
-    known = [value for value in values if value is not None]
-    ok = all(record.outcome.status == "ok" for record in records)
-    return fmean(known) if ok and known and len(known) == len(values) else None
+    if not all(record.outcome.status == "ok" for record in records):
+        return None
+    return mean_of(seconds_per_token(round_) for record in records for round_ in record.rounds)
 
 
 def _overlap(own: dict[Key, float], baseline: dict[Key, float]) -> dict[Key, tuple[float, float]]:
@@ -279,9 +278,5 @@ def _per_second(rounds: Sequence[Round]) -> float | None:
 
 
 def _rss(records: Iterable[Record]) -> float | None:
-    sizes = []
-    for record in records:
-        memory = record.memory
-        if memory is not None and memory.rss_anon_mb is not None and memory.rss_file_mb is not None:
-            sizes.append(memory.rss_anon_mb + memory.rss_file_mb)
-    return max(sizes, default=None)
+    sizes = (record.memory.rss_mb for record in records if record.memory is not None)
+    return max((size for size in sizes if size is not None), default=None)

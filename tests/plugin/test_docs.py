@@ -21,11 +21,11 @@ from pytest_ngram.engine.flag_table import FLAGS
 from pytest_ngram.init.matrix_text import OwnCorpus, matrix_text
 from pytest_ngram.matrix.decode import decode_matrix
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
+from pytest_ngram.options import declared
 from pytest_ngram.record import Record, Round
 
 ROOT = Path(__file__).parents[2]
-# design.md speaks of what is to come, too
-PAGES = [ROOT / "README.md", *sorted(p for p in (ROOT / "docs").glob("*.md") if p.stem != "design")]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 READERS = ["host-owner", "engine-maintainer", "drafter-author"]
 _FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _INDENTED = re.compile(r"(?:^ {4}\S.*\n)+", re.MULTILINE)
@@ -87,6 +87,13 @@ def test_every_option_exists(page: Path, known_options: set[str]) -> None:
     if page.stem == "engines":  # it names flags that only a binary has, too
         unknown = {option for option in unknown if option.startswith(_OURS)}
     assert unknown == set()
+
+
+def test_every_option_of_ours_has_a_row() -> None:
+    """The README's table of options leaves none out."""
+    lines = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
+    rows = {option for line in lines if line.startswith("| `--") for option in _OPTION.findall(line)}
+    assert {name for name, _ in declared._OPTIONS} - rows == set()
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

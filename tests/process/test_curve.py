@@ -18,7 +18,7 @@ from pytest_ngram.measure.curve import CurveRun, Wanted
 from pytest_ngram.measure.models import Models
 from pytest_ngram.measure.request import measure
 from pytest_ngram.measure.servers import Servers
-from pytest_ngram.record import Cell, Outcome, Record, Round, to_builtins
+from pytest_ngram.record import Cell, Outcome, Record, Round, Run, RunFile, to_builtins
 
 MATRIX = """
 version: 1
@@ -114,8 +114,25 @@ def saved_run(matrix_path: Path, session_cache: Path, tmp_path: Path) -> Path:
         cell = Cell("tiny", config, "p", "words", 0.0, 1, "first", position)
         benchmarks.append({"extra_info": {"ngram": to_builtins(_record(cell, one))}})
     path = tmp_path / "run.json"
-    path.write_text(json.dumps({"benchmarks": benchmarks}))
+    file = RunFile(run=_run(len(benchmarks)), prompts=(), failed_cells=())
+    path.write_text(json.dumps({"benchmarks": benchmarks, "ngram": to_builtins(file)}))
     return path
+
+
+def _run(cells: int) -> Run:
+    return Run(
+        version="1",
+        profile="smoke",
+        matrix_sha256="ab" * 32,
+        seed=1,
+        order=(),
+        starts=(),
+        wall_s=1.0,
+        planned_cells=cells,
+        measured_cells=cells,
+        resumed_from=None,
+        resumed_cells=0,
+    )
 
 
 def test_a_curve_that_cannot_be_written_is_still_told(

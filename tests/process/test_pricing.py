@@ -18,10 +18,11 @@ import pytest
 from pytest_ngram.engine.factory import Factory
 from pytest_ngram.engine.select import choose
 from pytest_ngram.errors import EngineError
+from pytest_ngram.record import MIB
 from pytest_ngram.table.build.pricing import Kept, KnownLaw, Pricer, made_table
 from pytest_ngram.table.counts import count_bigrams
 from pytest_ngram.table.format import encode
-from pytest_ngram.table.price import DEFAULT, MB
+from pytest_ngram.table.price import DEFAULT
 
 # A third size, of another shape than those of the calibration, and the most that the law may be off by. The
 # array of a hash map doubles at once, which is up to 16 of some 500 bytes a key; RSS itself is within 1 MB.
@@ -53,7 +54,7 @@ def test_two_sizes_predict_the_third(pricer: Pricer, known: KnownLaw, table: Pat
     """Memory of a third table, at another number of slots too, is met within a few percent."""
     predicted = known.law.price(KEYS, KEYS * PAIRS_PER_KEY, slots)
     measured = pricer.measure(table, slots)
-    assert measured.anon_bytes > 50 * MB * slots
+    assert measured.anon_bytes > 50 * MIB * slots
     assert abs(predicted.anon_bytes / measured.anon_bytes - 1) < MOST_OFF
     assert abs(predicted.peak_bytes / measured.peak_bytes - 1) < MOST_OFF
 

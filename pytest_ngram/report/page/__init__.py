@@ -2,7 +2,6 @@
 
 from pytest_ngram.report.page.build import build
 from pytest_ngram.report.page.types import (
-    UNKNOWN,
     Band,
     Figure,
     Head,
@@ -19,7 +18,6 @@ from pytest_ngram.report.page.types import (
 )
 
 __all__ = [
-    "UNKNOWN",
     "Band",
     "Figure",
     "Head",

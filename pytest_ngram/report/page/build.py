@@ -6,9 +6,9 @@ from collections.abc import Iterable
 
 from pytest_ngram.record import Engine, Model, Record, Run
 from pytest_ngram.report.catalogue import Catalogue
+from pytest_ngram.report.numbers import UNKNOWN, number
 from pytest_ngram.report.page.model import model_part
-from pytest_ngram.report.page.numbers import number
-from pytest_ngram.report.page.types import UNKNOWN, Head, ModelPart, Page, Shown, Table, Td
+from pytest_ngram.report.page.types import Head, ModelPart, Page, Shown, Table, Td
 from pytest_ngram.verdict.summary import BASELINE
 from pytest_ngram.verdict.types import ModelVerdict
 

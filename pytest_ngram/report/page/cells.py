@@ -7,11 +7,11 @@ from itertools import groupby
 
 from pytest_ngram.record import ECHO, Record
 from pytest_ngram.report.catalogue import Catalogue
-from pytest_ngram.report.page.numbers import mean_of, number, tg_of
-from pytest_ngram.report.page.types import UNKNOWN, CellGroup, CellRow, CellTable, Head, Notice, Td
+from pytest_ngram.report.numbers import UNKNOWN, number
+from pytest_ngram.report.page.types import CellGroup, CellRow, CellTable, Head, Notice, Td
 from pytest_ngram.verdict.contention import is_contended, is_throttled
-from pytest_ngram.verdict.shares import acceptance, coverage, tokens_per_step, total
-from pytest_ngram.verdict.summary import BASELINE
+from pytest_ngram.verdict.shares import acceptance, coverage, mean_of, tokens_per_step, total
+from pytest_ngram.verdict.summary import BASELINE, seconds_per_token
 
 _HEAD = ("outcome", "tg", "tokens", "acceptance", "coverage", "per-step", "pp", "rss", "marks")
 _WORDS = {"outcome", "marks"}
@@ -107,7 +107,7 @@ class Cells:
             number(coverage(rounds), ".0%"),
             number(tokens_per_step(rounds), ".2f"),
             number(pp_of(record)),
-            number(rss_of(record), ".0f"),
+            number(record.memory.rss_mb if record.memory else None, ".0f"),
         )
         href = f"#n-{own}" if _reasons(record, texts) else None
         return CellRow(
@@ -135,12 +135,10 @@ def pp_of(record: Record) -> float | None:
     return None if not tokens or not ms else 1000 * tokens / (ms * len(record.rounds))
 
 
-def rss_of(record: Record) -> float | None:
-    """Resident memory of the engine, in MiB: its own and that of its files."""
-    memory = record.memory
-    if memory is None or memory.rss_anon_mb is None or memory.rss_file_mb is None:
-        return None
-    return memory.rss_anon_mb + memory.rss_file_mb
+def tg_of(record: Record) -> float | None:
+    """Tokens per second of a cell: 1 ÷ the mean over its rounds; None where any of them has none."""
+    seconds = mean_of(map(seconds_per_token, record.rounds))
+    return 1 / seconds if seconds else None
 
 
 def _short_name(record: Record) -> str:

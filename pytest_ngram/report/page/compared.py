@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pytest_ngram.report.catalogue import Catalogue
-from pytest_ngram.report.page.types import UNKNOWN, Head, Section, Table, Td
+from pytest_ngram.report.numbers import UNKNOWN, number
+from pytest_ngram.report.page.types import Head, Section, Table, Td
 from pytest_ngram.verdict.attribution import Attribution
 from pytest_ngram.verdict.bounds import Check, Checked
 from pytest_ngram.verdict.codes import Reason
@@ -83,15 +84,15 @@ def _speeds(config: ConfigChange, texts: Catalogue) -> tuple[str, ...]:
     tg = figures.get("tg")
     return (
         config.config,
-        _number(tg.old if tg else None),
-        _number(tg.new if tg else None),
+        number(tg.old if tg else None),
+        number(tg.new if tg else None),
         _change(tg),
         _interval(tg, texts),
         _change(figures.get("gain")),
         _change(figures.get("pp")),
         _change(figures.get("rss")),
-        _both(figures.get("acceptance"), "{:.3f}"),
-        _both(figures.get("coverage"), "{:.0%}"),
+        _both(figures.get("acceptance"), ".3f"),
+        _both(figures.get("coverage"), ".0%"),
     )
 
 
@@ -108,12 +109,8 @@ def _part(found: Attribution, part: str) -> str:
     return f"~{text}" if found.unclear and part in ("plain", "verify") else text
 
 
-def _number(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:.1f}"
-
-
 def _change(figure: Figure | None) -> str:
-    return UNKNOWN if figure is None or figure.change is None else f"{figure.change:+.1%}"
+    return number(figure.change if figure is not None else None, "+.1%")
 
 
 def _interval(figure: Figure | None, texts: Catalogue) -> str:
@@ -126,7 +123,7 @@ def _interval(figure: Figure | None, texts: Catalogue) -> str:
 def _both(figure: Figure | None, form: str) -> str:
     if figure is None:
         return UNKNOWN
-    old, new = (UNKNOWN if value is None else form.format(value) for value in (figure.old, figure.new))
+    old, new = number(figure.old, form), number(figure.new, form)
     return old if old == new else f"{old} → {new}"
 
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from statistics import fmean
 
 from pytest_ngram.record import Record, ServerStart
 from pytest_ngram.report.catalogue import Catalogue
-from pytest_ngram.report.page.cells import Cells, rss_of
-from pytest_ngram.report.page.numbers import between, number
+from pytest_ngram.report.numbers import UNKNOWN, between, number
+from pytest_ngram.report.page.cells import Cells
 from pytest_ngram.report.page.part import Part
-from pytest_ngram.report.page.types import UNKNOWN, Figure, Head, Mark, Plot, Rule, Series, Table, Td
-from pytest_ngram.verdict.curve import Curve, Drafted, Timed, break_evens, curve, timed
+from pytest_ngram.report.page.types import Figure, Head, Mark, Plot, Rule, Series, Table, Td
+from pytest_ngram.verdict.curve import Curve, break_evens, curve
+from pytest_ngram.verdict.curve_cells import is_timed, steps_of
 from pytest_ngram.verdict.shares import total
-from pytest_ngram.verdict.summary import BASELINE, ModelSummary
+from pytest_ngram.verdict.summary import ModelSummary
 
 _RAYS = (0.25, 0.5, 0.75, 1.0)  # acceptances for which it is shown what a step brings
 
@@ -71,7 +72,7 @@ def acceptance_figure(part: Part, summary: ModelSummary) -> Figure:
 
 def curve_figure(part: Part) -> Figure:
     """Return T(w)/T(1) as the cells' own traces tell it, and what a step brings at some acceptances."""
-    found = curve_of(part.cells.records)
+    found = curve(*steps_of([filter(is_timed, part.cells.records)]))
     title = part.tell("curve-title")
     if found is None or not found.series:
         return Figure(
@@ -112,24 +113,12 @@ def curve_figure(part: Part) -> Figure:
     )
 
 
-def curve_of(records: Iterable[Record]) -> Curve | None:
-    """Return the cost curve that the traces of cells tell; None where they tell none."""
-    steps: list[Timed] = []
-    drafted: list[Drafted] = []
-    for record in records:
-        if record.outcome.status == "ok":
-            for round_ in record.rounds:
-                own = timed(round_, record.cell.block, baseline=record.cell.config == BASELINE)
-                steps += own[0]
-                drafted += own[1]
-    return curve(steps, drafted)
-
-
 def memory_figure(part: Part) -> Figure:
     """Return resident memory by config, the most of its cells, split into the engine's own and its files'."""
     worst = {}
     for config in part.cells.configs:
-        sizes = [(size, record) for record in part.cells.of(config) if (size := rss_of(record)) is not None]
+        known = ((r.memory.rss_mb, r) for r in part.cells.of(config) if r.memory is not None)
+        sizes = [(size, record) for size, record in known if size is not None]
         if sizes:
             worst[config] = max(sizes, key=lambda pair: pair[0])
     split = [(m.rss_anon_mb, m.rss_file_mb) for _size, r in worst.values() if (m := r.memory) is not None]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pytest_ngram.report.catalogue import Catalogue
-from pytest_ngram.report.page.types import UNKNOWN, Head, Section, Table, Td
+from pytest_ngram.report.numbers import UNKNOWN, number
+from pytest_ngram.report.page.types import Head, Section, Table, Td
 from pytest_ngram.verdict.curve import BreakEven
 from pytest_ngram.verdict.forecast import Forecast, ModelForecast
 from pytest_ngram.verdict.summary import BASELINE
@@ -56,17 +57,16 @@ def _table(model: ModelForecast, texts: Catalogue) -> Table:
 
 
 def _row(of: Forecast, texts: Catalogue) -> tuple[str, ...]:
-    covered = UNKNOWN if of.coverage is None else f"{of.coverage:.0%}"
     accepted = (
         UNKNOWN
         if of.acceptance is None
-        else texts.tell("acceptance-at", acceptance=of.acceptance, coverage=covered)
+        else texts.tell("acceptance-at", acceptance=of.acceptance, coverage=number(of.coverage, ".0%"))
     )
     return (
         of.setting,
         accepted,
-        UNKNOWN if of.tokens_per_step is None else f"{of.tokens_per_step:.2f}",
-        UNKNOWN if of.tg is None else f"{of.tg:.1f}",
+        number(of.tokens_per_step, ".2f"),
+        number(of.tg),
         _gain(of.speed_up),
         _gain(of.ceiling),
         _gain(of.measured),
@@ -74,4 +74,4 @@ def _row(of: Forecast, texts: Catalogue) -> tuple[str, ...]:
 
 
 def _gain(ratio: float | None) -> str:
-    return UNKNOWN if ratio is None else f"{ratio - 1:+.1%}"
+    return number(None if ratio is None else ratio - 1, "+.1%")

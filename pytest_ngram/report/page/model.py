@@ -8,12 +8,12 @@ from dataclasses import replace
 from pytest_ngram.record import ECHO, ServerStart
 from pytest_ngram.report.catalogue import Catalogue
 from pytest_ngram.report.gates import gates_line
+from pytest_ngram.report.numbers import UNKNOWN, between, number
 from pytest_ngram.report.page.cells import Cells
 from pytest_ngram.report.page.costs import acceptance_figure, curve_figure, load_figure, memory_figure
-from pytest_ngram.report.page.numbers import between, number
 from pytest_ngram.report.page.part import Part
 from pytest_ngram.report.page.speeds import change_figure, drift_figure, prompts_figure, tg_figure
-from pytest_ngram.report.page.types import UNKNOWN, Figure, Head, Judged, ModelPart, Shown, Table, Td
+from pytest_ngram.report.page.types import Figure, Head, Judged, ModelPart, Shown, Table, Td
 from pytest_ngram.verdict.summary import ModelSummary, Row, summarise
 from pytest_ngram.verdict.types import Effect, Estimate, ModelVerdict, Settings
 

@@ -8,8 +8,8 @@ from statistics import fmean
 
 from pytest_ngram.record import Record
 from pytest_ngram.report.catalogue import Catalogue
-from pytest_ngram.report.page.cells import Cells, name_of
-from pytest_ngram.report.page.numbers import between, number, tg_of
+from pytest_ngram.report.numbers import between, number
+from pytest_ngram.report.page.cells import Cells, name_of, tg_of
 from pytest_ngram.report.page.part import Part
 from pytest_ngram.report.page.types import Band, Figure, Head, Mark, Plot, Rule, Series, Table, Td
 from pytest_ngram.verdict.summary import BASELINE, ModelSummary, Row

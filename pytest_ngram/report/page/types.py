@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pytest_ngram.record import Record, Run, RunData
 from pytest_ngram.verdict.types import Decision, Verdict
 
-UNKNOWN = "—"
-
 
 @dataclass(frozen=True)
 class Td:

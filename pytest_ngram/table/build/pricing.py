@@ -19,13 +19,14 @@ from pytest_ngram.files import write_whole
 from pytest_ngram.measure import host
 from pytest_ngram.measure.remembered import engine_key
 from pytest_ngram.models.handbuilt import HandBuiltSpec, generate
+from pytest_ngram.record import MIB
 from pytest_ngram.table import Counts
 from pytest_ngram.table.build.files import explained, locked
 from pytest_ngram.table.format import encode
-from pytest_ngram.table.price import DEFAULT, DEFAULT_SOURCE, MB, Law, Price, Sample, fit
+from pytest_ngram.table.price import DEFAULT, DEFAULT_SOURCE, Law, Price, Sample, fit
 
 CALIBRATION_VERSION = 1
-# (keys, pairs per key): some 25 and 80 MB at one slot, far above the noise of RSS, and a second to load
+# (keys, pairs per key): some 25 and 80 MiB at one slot, far above the noise of RSS, and a second to load
 SIZES = ((50_000, 1), (100_000, 6))
 _LOCK_TIMEOUT_S = 300.0
 _CELLS_OF_A_SLOT = 256
@@ -192,8 +193,8 @@ class _Seen:
     def __sub__(self, other: _Seen) -> Price:
         """What the one has more than the other."""
         return Price(
-            anon_bytes=round((self.anon_mb - other.anon_mb) * MB),
-            peak_bytes=round((self.peak_mb - other.peak_mb) * MB),
+            anon_bytes=round((self.anon_mb - other.anon_mb) * MIB),
+            peak_bytes=round((self.peak_mb - other.peak_mb) * MIB),
             load_s=self.load_s - other.load_s,
         )
 
@@ -225,8 +226,8 @@ def _undecided(samples: tuple[Sample, ...]) -> TableError:
     return TableError(
         "the engine cannot be calibrated: what was measured would make keys or pairs cost less than nothing",
         checked=[
-            f"{sample.keys} keys, {sample.pairs} pairs: {sample.price.anon_bytes / MB:.1f} MB, "
-            f"at most {sample.price.peak_bytes / MB:.1f} MB"
+            f"{sample.keys} keys, {sample.pairs} pairs: {sample.price.anon_bytes / MIB:.1f} MiB, "
+            f"at most {sample.price.peak_bytes / MIB:.1f} MiB"
             for sample in samples
         ],
         fix="try again when the host is idle; --no-start predicts with the default law",

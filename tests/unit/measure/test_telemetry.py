@@ -45,6 +45,7 @@ def told(
         with log.open("a") as file:
             file.writelines(lines[begin:end])
         found.append((_telemetry(want, logs.take(), speculative="none" not in name), want))
+    assert found, "the log has no request"
     return found
 
 

@@ -12,17 +12,18 @@ from pytest_ngram.replay.costs import read_curve
 
 POINT = {"tokens": 4, "n": 30, "ms": 16.0, "ratio": 1.6, "low": 1.5, "high": 1.8}
 SERIES = {"points": [POINT], "draft_ratio": 0.1}
+CURVE = {
+    "plain_ms": 10.0,
+    "plain_n": 100,
+    "blocks": 3,
+    "series": {"ngram": SERIES, "draft-mtp": SERIES},
+}
 FILE = {
     "schema": 1,
     "model": None,
     "engine": None,
     "cpu": "a cpu",
-    "curve": {
-        "plain_ms": 10.0,
-        "plain_n": 100,
-        "blocks": 3,
-        "series": {"ngram": SERIES, "draft-mtp": SERIES},
-    },
+    "curve": CURVE,
     "break_even": {},
     "notes": [],
 }
@@ -53,8 +54,15 @@ def test_a_measured_curve(tmp_path: Path) -> None:
 def test_a_measured_curve_without_the_price_of_drafting(tmp_path: Path) -> None:
     """Where it was not measured the decode alone counts."""
     series = {"ngram": {**SERIES, "draft_ratio": None}}
-    curve = read_curve(written(tmp_path, {**FILE, "curve": {**FILE["curve"], "series": series}}))  # type: ignore[dict-item]
+    curve = read_curve(written(tmp_path, {**FILE, "curve": {**CURVE, "series": series}}))
     assert curve.seconds == pytest.approx((0.010, 0.016))
+
+
+def test_drafting_has_the_price_of_its_width(tmp_path: Path) -> None:
+    """As in the forecast: what drafting a token cost in drafts of this length, not in the middle of all."""
+    series = {"ngram": {**SERIES, "points": [{**POINT, "draft_ratio": 0.2}]}}
+    curve = read_curve(written(tmp_path, {**FILE, "curve": {**CURVE, "series": series}}))
+    assert curve.seconds == pytest.approx((0.010, 0.022))
 
 
 @pytest.mark.parametrize(
@@ -70,11 +78,11 @@ def test_a_measured_curve_without_the_price_of_drafting(tmp_path: Path) -> None:
         ({"1": True}, "no number of milliseconds"),
         ({"1": -2.0}, "takes time"),
         ('{"1": NaN}', "takes time"),
-        ({"curve": None}, "subscriptable"),
-        ({"curve": {"plain_ms": 1.0, "series": {"draft-mtp": SERIES}}}, "no series 'ngram' but draft-mtp"),
+        ({"curve": None}, "Expected `object`"),
+        ({"curve": {**CURVE, "series": {"draft-mtp": SERIES}}}, "no series 'ngram' but draft-mtp"),
         (
-            {"curve": {"plain_ms": 1.0, "series": {"ngram": {"points": [{}], "draft_ratio": 0.0}}}},
-            "has no 'low'",
+            {"curve": {**CURVE, "series": {"ngram": {"points": [{}], "draft_ratio": 0.0}}}},
+            "missing required field `tokens`",
         ),
         ("[" * 100_000, "recursion"),
     ],

@@ -9,7 +9,8 @@ from msgspec.structs import replace
 
 from pytest_ngram.record import ECHO, Disturbance, Record
 from pytest_ngram.report.catalogue import catalogue
-from pytest_ngram.report.page import UNKNOWN, Figure, ModelPart, Page, Section, Shown, Table, build
+from pytest_ngram.report.numbers import UNKNOWN
+from pytest_ngram.report.page import Figure, ModelPart, Page, Section, Shown, Table, build
 
 Cells = Callable[..., list[Record]]
 Make = Callable[..., Shown]
