@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +87,16 @@ def _of_saved(data: dict[str, Any], path: Path) -> RunData:
         records=(*map(from_builtins, found), *file.failed_cells),
         starts=file.run.starts,
         prompts=file.prompts,
+        when=_minute(data.get("datetime")),
     )
+
+
+def _minute(stamp: object) -> str | None:
+    """A time stamp of pytest-benchmark, to the minute and with its zone; None where there is none."""
+    try:
+        return datetime.fromisoformat(str(stamp)).strftime("%Y-%m-%d %H:%M %Z").strip()
+    except ValueError:
+        return None
 
 
 def _of_journal(path: Path) -> RunData:

@@ -17,6 +17,7 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
         records: cells, those that failed too.
         starts: of servers.
         prompts: the ids of each prompt on each model.
+        when: it was saved, as the JSON says (`datetime`); None of a journal, which does not tell.
     """
 
     name: str
@@ -27,3 +28,4 @@ class RunData(msgspec.Struct, frozen=True, kw_only=True):
     records: tuple[Record, ...]
     starts: tuple[ServerStart, ...]
     prompts: tuple[Prompt, ...]
+    when: str | None = None

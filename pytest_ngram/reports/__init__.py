@@ -181,7 +181,7 @@ def _pages(run: RunData, asked: Asked, sections: Sequence[Section]) -> Iterator[
     for kind, path in asked.pages.items():
         try:
             write_report(
-                path, Shown(run.records, _verdict(run, asked.adopt), run, _order(run), sections=sections)
+                path, Shown(run.records, _verdict(run, asked.adopt), run, _order(run), run.when, sections)
             )
         except OSError as error:
             raise OptionError(
