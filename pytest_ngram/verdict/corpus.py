@@ -79,7 +79,7 @@ def _said(
 ) -> tuple[Reason, ...]:
     span, against = effect.span, effect.against
     if span is None:
-        return reasons
+        return (reason("corpus-untold", against=against), *reasons)
     gain, low, high = span.gain, span.low, span.high
     if decision == "adopt":
         return (reason("corpus-adds", gain=gain, low=low, high=high, against=against),)

@@ -233,7 +233,7 @@ def forecasts(
         by_model[record.cell.model].append(record)
     found = {model: (curves or {}).get(model) or _curve_of(own) for model, own in by_model.items()}
     return tuple(
-        _model(key, configs, found[key[0]], (replayed or {}).get(key, ()))
+        _model(key, dict(sorted(configs.items())), found[key[0]], (replayed or {}).get(key, ()))
         for key, configs in sorted(groups.items())
     )
 

@@ -21,7 +21,7 @@ def test_a_run_ends_with_the_answer_and_a_line_for_each_config(project: Project)
     """One block can tell nothing: each config says so, with how many more it takes, after the saved path."""
     result = project.run("--benchmark-quiet", "--benchmark-autosave", "-k", "none or mtp1")
     answer, line, *rest = _answer(result)
-    assert answer.startswith("tiny, temperature 0: nothing is sure to pay, and this run cannot tell of mtp1")
+    assert answer.startswith("tiny, temperature 0: nothing is sure to pay; this run cannot tell about mtp1")
     assert line.startswith("  mtp1  cannot tell: ")
     # cells of a busy host do not enter, and then that is what is said
     assert "in 1 of the 3 blocks that it takes at least: 2 more" in line or any(
