@@ -40,6 +40,8 @@ CODES: dict[str, frozenset[str]] = {
         "ended-badly": "cells outcomes",
         "inert": "cells",
         "stratum-loses": "stratum gain low high",
+        "few-of-the-prompts": "prompts asked",
+        "other-lengths": "own base",
         "cells-excluded": "cells outcomes",
         "prompts-left-out": "prompts",
         "blocks-left-out": "blocks",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import TypeVar
 
 import msgspec
@@ -95,6 +96,8 @@ def measure(own: Sequence[Sample], base: Sequence[Sample], gap: Gap | None, sett
         n_blocks=of.blocks,
         n_prompts=of.prompts,
         n_cells=_entered(own, grid),
+        tokens=_tokens(own, grid),
+        tokens_against=_tokens(base, grid),
         lost_prompts=grid.lost_prompts,
         lost_blocks=grid.lost_blocks,
         filled=grid.filled,
@@ -119,6 +122,15 @@ def _passes(samples: Iterable[Sample]) -> int:
 
 def _entered(own: Iterable[Sample], grid: Grid) -> int:
     return sum(s.usable and s.prompt in grid.prompts and s.block in grid.blocks for s in own)
+
+
+def _tokens(samples: Iterable[Sample], grid: Grid) -> float | None:
+    """Tokens of an answer, each prompt alike: the sides need not have the same number of cells of each."""
+    counts: dict[str, list[int]] = defaultdict(list)
+    for s in samples:
+        if s.usable and s.tokens is not None and s.prompt in grid.prompts and s.block in grid.blocks:
+            counts[s.prompt].append(s.tokens)
+    return fmean(map(fmean, counts.values())) if len(counts) == len(grid.prompts) else None
 
 
 def _ends(of: Fit, level: float, *, fixed_prompts: bool = False) -> tuple[float | None, float | None]:
