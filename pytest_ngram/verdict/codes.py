@@ -91,6 +91,7 @@ CODES: dict[str, frozenset[str]] = {
         "bound-untold": "bound",
         "ended-badly-now": "cells outcomes",
         "no-shared-models": "old new",
+        "no-such-figure": "bounds",
         # forecast
         "no-curve": "drafter",
         "outside-curve": "width",

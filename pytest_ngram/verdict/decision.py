@@ -11,10 +11,10 @@ from pytest_ngram.verdict.codes import Reason, reason
 from pytest_ngram.verdict.effect import Known, Measured
 from pytest_ngram.verdict.interval import MOST, blocks_needed, prompts_needed
 from pytest_ngram.verdict.samples import DISTURBED
+from pytest_ngram.verdict.shares import LENGTHS
 from pytest_ngram.verdict.types import Decision, Effect, GateFailure, Settings
 
 BAD_ENDS = ("crash", "hang", "oom")  # of the engine; what the harness refused speaks against no config
-LENGTHS = 2.0  # a token costs otherwise in an answer so many times as long, and is no longer the same work
 _BLOCKS_WITH_PROMPTS = (10, 20, 50, MOST)  # that more prompts are asked for with: the first that do
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from pytest_ngram.verdict.grid import Grid, pair, prompt_seconds
 from pytest_ngram.verdict.interval import Fit, Gap, fit, half_width, p_value
-from pytest_ngram.verdict.samples import Sample
+from pytest_ngram.verdict.samples import NOT_TIMED, Sample
 from pytest_ngram.verdict.types import Effect, Estimate, Settings, Span
 
 T = TypeVar("T", str, int)
@@ -112,7 +112,7 @@ def measure(own: Sequence[Sample], base: Sequence[Sample], gap: Gap | None, sett
 
 def excluded(samples: Iterable[Sample]) -> dict[str, int]:
     """Count the cells that enter nothing, by why."""
-    why = (s.status if s.status != "ok" else s.disturbed or "not timed" for s in samples if not s.usable)
+    why = (s.status if s.status != "ok" else s.disturbed or NOT_TIMED for s in samples if not s.usable)
     return dict(sorted(Counter(why).items()))
 
 
