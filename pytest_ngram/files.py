@@ -55,6 +55,13 @@ def may_be_replaced(path: Path) -> bool:
         return True
 
 
+def same_file(one: Path, other: Path) -> bool:
+    """Whether two paths are of one file, whether it is there or not. Raises OSError."""
+    if os.path.realpath(one) == os.path.realpath(other):
+        return True
+    return one.exists() and other.exists() and one.samefile(other)
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file by `replacing`. Raises OSError."""
     with replacing(path) as new:

@@ -17,24 +17,30 @@ from pytest_ngram.cli import corpus, curve, doctor, init, look, replay, report, 
 from pytest_ngram.errors import NgramError
 
 _INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
+_UNWRITABLE = 2
 _READER_GONE = 141  # and of one that SIGPIPE ended
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command. Returns 0, 1 (the error is on standard error), 130 (Ctrl-C) or 141 (a broken pipe)."""
+    """Run a command.
+
+    Returns 0, 1 (the error is on standard error), 2 (standard output cannot be written), 130 (Ctrl-C) or
+    141 (a broken pipe).
+    """
     arguments = parser().parse_args(argv)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without dashes and dots still gets the numbers
     with _noting_ctrl_c() as pressed:
         try:
-            for line in arguments.run(arguments):
-                print(line)
-            sys.stdout.flush()
-        except BrokenPipeError:  # who reads has enough, such as `head`
+            _print(arguments.run(arguments))
+        except _UnwritableError as error:
             # the interpreter writes what is left as it ends, and may not complain either
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return _READER_GONE
+            if isinstance(error.__cause__, BrokenPipeError):  # who reads has enough, such as `head`
+                return _READER_GONE
+            print(f"standard output cannot be written: {error}", file=sys.stderr)
+            return _UNWRITABLE
         except NgramError as error:
             print(f"{type(error).__name__}: {error}", file=sys.stderr)
             return 1
@@ -44,6 +50,26 @@ def main(argv: Sequence[str] | None = None) -> int:
             print("stopped by Ctrl-C", file=sys.stderr)
             return _INTERRUPTED
     return 0
+
+
+class _UnwritableError(Exception):
+    """Standard output took no more; the cause says why."""
+
+
+def _print(lines: Iterator[str]) -> None:
+    """Print lines as they come. An exit code that they end with counts only if all were written."""
+
+    def write(text: str, *, now: bool = False) -> None:
+        try:
+            print(text, end="", flush=now)
+        except OSError as error:
+            raise _UnwritableError(error.strerror or str(error)) from error
+
+    try:
+        for line in lines:
+            write(f"{line}\n")
+    finally:
+        write("", now=True)
 
 
 @contextlib.contextmanager

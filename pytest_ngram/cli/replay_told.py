@@ -23,13 +23,13 @@ _STEPS = 20  # lines of progress where a line cannot be rewritten
 
 def check_outputs(arguments: argparse.Namespace) -> None:
     """Make sure, before anything is computed, that the files can be written. Raises `OptionError`."""
-    from pytest_ngram.files import may_be_replaced
+    from pytest_ngram.files import may_be_replaced, same_file
 
     wanted = [each for each in (arguments.json, arguments.csv) if each is not None]
     inputs = [each for each in (arguments.run_file, arguments.table, arguments.cost) if each is not None]
     for number, output in enumerate(wanted):
         try:
-            taken = [each for each in (*inputs, *wanted[:number]) if _same(each, output)]
+            taken = [each for each in (*inputs, *wanted[:number]) if same_file(each, output)]
             if output.is_dir():
                 why = "it is a folder"
             elif taken:
@@ -46,10 +46,6 @@ def check_outputs(arguments: argparse.Namespace) -> None:
                 checked=[str(output)],
                 fix="name another file",
             )
-
-
-def _same(one: Path, other: Path) -> bool:
-    return one.resolve() == other.resolve() or (one.exists() and other.exists() and one.samefile(other))
 
 
 def compiling(kernels: Path) -> None:

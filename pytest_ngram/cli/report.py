@@ -88,6 +88,10 @@ def _report(arguments: argparse.Namespace) -> Iterator[str]:
             if isinstance(line, int):
                 raise SystemExit(line)
             yield line
+    except (ArithmeticError, ValueError) as error:
+        # a traceback would exit with 1, which says that a bound is not kept
+        print(f"a number in a file is beyond what can be computed with: {error}", file=sys.stderr)
+        raise SystemExit(_USAGE) from error
     except NgramError as error:
         print(f"{type(error).__name__}: {error}", file=sys.stderr)
         raise SystemExit(_USAGE) from error

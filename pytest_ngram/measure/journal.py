@@ -196,7 +196,7 @@ def _entry(path: Path, number: int, line: bytes) -> Header | Record | ServerStar
         if entry.kind == "cell":
             return from_json(bytes(entry.data))
         return msgspec.json.decode(entry.data, type=_KINDS[entry.kind])
-    except (msgspec.DecodeError, RecordError) as error:
+    except (msgspec.DecodeError, RecordError, RecursionError) as error:
         raise RecordError(
             f"line {number} of the journal cannot be read",
             checked=[str(path), str(error).splitlines()[0]],

@@ -66,7 +66,7 @@ def _json(content: bytes) -> dict[str, Any] | None:
     """The object of a saved JSON; None for a journal, which is one object a line."""
     try:
         data = msgspec.json.decode(content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return None
     return data if isinstance(data, dict) and "kind" not in data else None
 

@@ -11,7 +11,7 @@ import msgspec
 
 from pytest_ngram.errors import OptionError, RecordError
 from pytest_ngram.evidence.for_verdict import take
-from pytest_ngram.files import write_whole
+from pytest_ngram.files import same_file, write_whole
 from pytest_ngram.matrix.spec import STATEFUL_TYPES
 from pytest_ngram.measure.run_file import read_run
 from pytest_ngram.record import RunData
@@ -137,6 +137,7 @@ def _check(asked: Asked) -> None:
     """Find what cannot be followed before anything is read. Raises `OptionError`."""
     for kind, path in asked.pages.items():
         _check_page(kind, path)
+    _check_inputs(asked)
     if asked.baseline is None and (asked.json is not None or asked.bounds):
         raise OptionError(
             "--fail-on and --json are of a comparison",
@@ -155,6 +156,27 @@ def _check(asked: Asked) -> None:
             checked=["--baseline is given, and neither --html nor --md"],
             fix="leave one of them out, or write a page, which has both",
         )
+
+
+def _check_inputs(asked: Asked) -> None:
+    """A run is hours of measuring, and written over by no report of it. Raises `OptionError`."""
+    named: dict[str, Path | None] = {"json": asked.json, **asked.pages}
+    read = [
+        path
+        for path in (asked.run, asked.baseline, asked.curve, asked.replay, asked.gates)
+        if path is not None
+    ]
+    for kind, path in named.items():
+        try:
+            same = [each for each in read if path is not None and same_file(each, path)]
+        except OSError:  # a loop of links: reading or writing it says so
+            continue
+        if same:
+            raise OptionError(
+                f"--{kind} would write over a file that is read",
+                checked=[str(path), *(str(each) for each in same if each != path)],
+                fix="name another file",
+            )
 
 
 def _forecasts(run: RunData, asked: Asked) -> tuple[ModelForecast, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Literal
 
@@ -18,6 +19,7 @@ EXIT_CODES: dict[Outcome, int] = {"pass": 0, "fail": 1, "cannot tell": 3}
 EXAMPLE = "tg:-5%,acceptance:-0.05,rss:+10%,pp:-10%"
 _NUMBER = re.compile(r"([+-])(\d+(?:\.\d+)?|\.\d+)(%?)")
 _ROUNDING = 1e-9  # 0.75 - 0.8 is a little more than 0.05
+_SPEEDS = ("tg", "gain", "pp")
 # An engine that ends so is broken; the other outcomes may be of the machine or of the project.
 _BROKEN = frozenset({"crash", "hang"})
 
@@ -89,6 +91,8 @@ def _bound(part: str, text: str, option: str) -> Bound:
         raise _wrong(cause, part, text, option)
     sign, number, percent = found.groups()
     size, is_ratio = float(number), KINDS[name] == "ratio"
+    if not math.isfinite(size):
+        raise _wrong(f"{value[:8]!r}… is beyond all numbers", part, text, option)
     if is_ratio and not percent:
         raise _wrong(f"{name} takes percent, such as {name}:{sign}5%", part, text, option)
     if not is_ratio and percent:
@@ -112,6 +116,9 @@ def _wrong(cause: str, part: str, text: str, option: str) -> OptionError:
 def check(compared: Comparison, bounds: tuple[Bound, ...]) -> Checked:
     """Hold two runs against bounds. What cannot be compared cannot keep to any, and is no pass."""
     checks = [each for model in compared.models for each in _of_model(model, bounds)]
+    if not checks and compared.any:
+        why = reason("no-such-figure", bounds=", ".join(bound.text for bound in bounds))
+        checks = [Check(outcome="cannot tell", why=why, bound=None)]
     if not checks:
         why = reason("no-shared-models", old=compared.old, new=compared.new)
         checks = [Check(outcome="cannot tell", why=why, bound=None)]
@@ -136,8 +143,8 @@ def _of_model(model: ModelChange, bounds: tuple[Bound, ...]) -> list[Check]:
     found = []
     for config in model.configs:
         if config.ended_new:
-            outcome: Outcome = "fail" if _BROKEN & config.ended_new.keys() else "cannot tell"
-            found.append(made(outcome, _ended(config), None, config.config))
+            ended: Outcome = "fail" if _BROKEN & config.ended_new.keys() else "cannot tell"
+            found.append(made(ended, _ended(config), None, config.config))
         if config.not_comparable:
             # what one side alone has measured is counted and told: a choice, no doubt
             measured = config.cells + config.another_state or not (config.only_old or config.only_new)
@@ -146,7 +153,10 @@ def _of_model(model: ModelChange, bounds: tuple[Bound, ...]) -> list[Check]:
             continue
         for bound in bounds:
             if bound.figure in config.figures:
-                found.append(made(*_judge(bound, config.figures[bound.figure]), bound.text, config.config))
+                outcome, why = _judge(bound, config.figures[bound.figure])
+                if outcome == "pass" and config.doubts and bound.figure in _SPEEDS:
+                    outcome, why = "cannot tell", config.doubts[0]
+                found.append(made(outcome, why, bound.text, config.config))
     return found
 
 
@@ -163,7 +173,7 @@ def _judge(bound: Bound, figure: Figure) -> tuple[Outcome, Reason]:
         return "cannot tell", reason(
             "bound-few-blocks", bound=bound.text, blocks=figure.blocks, least=LEAST_BLOCKS
         )
-    if bound.figure in ("tg", "gain", "pp") and figure.floor is None:
+    if bound.figure in _SPEEDS and figure.floor is None:
         return "cannot tell", reason("bound-no-floor", bound=bound.text, baseline=BASELINE)
     low, high = reach(figure)
     values = {"bound": bound.text, **_shown(figure, low, high)}

@@ -43,6 +43,8 @@ CODES: dict[str, frozenset[str]] = {
         "ended-badly": "cells outcomes",
         "inert": "cells",
         "stratum-loses": "stratum gain low high",
+        "few-of-the-prompts": "prompts asked",
+        "other-lengths": "own base",
         "cells-excluded": "cells outcomes",
         "prompts-left-out": "prompts",
         "blocks-left-out": "blocks",
@@ -93,6 +95,7 @@ CODES: dict[str, frozenset[str]] = {
         "bound-untold": "bound",
         "ended-badly-now": "cells outcomes",
         "no-shared-models": "old new",
+        "no-such-figure": "bounds",
         # forecast
         "no-curve": "drafter",
         "outside-curve": "width",

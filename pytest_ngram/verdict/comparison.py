@@ -20,7 +20,7 @@ from pytest_ngram.verdict.grid import gap
 from pytest_ngram.verdict.interval import Gap
 from pytest_ngram.verdict.samples import Sample, from_records
 from pytest_ngram.verdict.setting import Difference, differences, shared_models
-from pytest_ngram.verdict.shares import acceptance, coverage, tokens_per_step
+from pytest_ngram.verdict.shares import LENGTHS, acceptance, coverage, tokens_per_step, total
 from pytest_ngram.verdict.summary import BASELINE
 
 SCHEMA = 1
@@ -48,10 +48,11 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
         disturbed: of these, contended or throttled on a side: in no speed.
         only_old, only_new: cells that the other side has not measured.
         ended_old, ended_new: cells that did not end well there while the other side's did, by outcome.
-        another_state: cells left out since the server had answered another number of requests before, and the
-            config's types remember those.
+        another_state: cells left out since the server had answered other requests before, and the config's
+            types remember those.
         same_answers: cells whose answers have the same tokens on both sides; null where that is not told.
         blocks, prompts: of the cells on both sides.
+        doubts: why a speed keeps to no bound, although it has a change.
     """
 
     config: str
@@ -70,6 +71,7 @@ class ConfigChange(msgspec.Struct, frozen=True, kw_only=True):
     same_answers: int | None = None
     blocks: int = 0
     prompts: int = 0
+    doubts: tuple[Reason, ...] = ()
 
 
 class ModelChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,11 +203,7 @@ def _count(
     shared = [(old[cell], new[cell]) for cell in new if cell in old]
     good = [(a, b) for a, b in shared if a.outcome.status == b.outcome.status == "ok"]
     types = {name for record in (*old.values(), *new.values()) for name in _types(record)}
-    apart = [
-        (a, b)
-        for a, b in good
-        if types & stateful and a.server and b.server and a.server.answered != b.server.answered
-    ]
+    apart = [(a, b) for a, b in good if types & stateful and _before(a, old) != _before(b, new)]
     pairs = [pair for pair in good if pair not in apart]
     change = ConfigChange(
         config=config,
@@ -221,6 +219,19 @@ def _count(
         prompts=len({a.cell.prompt for a, _ in pairs}),
     )
     return msgspec.structs.replace(change, not_comparable=_nothing(change, pairs, len(old), len(new))), pairs
+
+
+def _before(record: Record, own: Mapping[Cell, Record]) -> tuple[int, tuple[str, ...]] | None:
+    """What its server had answered before a cell: how many requests, and to which prompts of the config."""
+    server = record.server
+    if server is None:
+        return None
+    earlier = sorted(
+        (each.server.answered, each.cell.prompt)
+        for each in own.values()
+        if each.server and each.server.serial == server.serial and each.server.answered < server.answered
+    )
+    return server.answered, tuple(prompt for _, prompt in earlier)
 
 
 def _types(record: Record) -> list[str]:
@@ -285,7 +296,20 @@ def _measured(
         attribution=attribution,
         no_attribution=why,
         disturbed=len(pairs) - len(told),
+        doubts=tuple(_doubts(change, told, rounds)),
     )
+
+
+def _doubts(change: ConfigChange, told: Pairs, rounds: Sequence[Sequence[Round]]) -> list[Reason]:
+    """A few of the prompts that both sides measured, and answers of other lengths, tell of no other speed."""
+    found = []
+    prompts = len({a.cell.prompt for a, _ in told})
+    if told and 2 * prompts <= change.prompts:
+        found.append(reason("few-of-the-prompts", prompts=prompts, asked=change.prompts))
+    old, new = (total(side, "predicted_n") for side in rounds)
+    if old and new and max(old, new) > LENGTHS * min(old, new):
+        found.append(reason("other-lengths", own=new / len(rounds[1]), base=old / len(rounds[0])))
+    return found
 
 
 def _is_disturbed(record: Record) -> bool:

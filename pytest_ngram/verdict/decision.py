@@ -11,6 +11,7 @@ from pytest_ngram.verdict.codes import Reason, reason
 from pytest_ngram.verdict.effect import Known, Measured
 from pytest_ngram.verdict.interval import MOST, blocks_needed, prompts_needed
 from pytest_ngram.verdict.samples import DISTURBED
+from pytest_ngram.verdict.shares import LENGTHS
 from pytest_ngram.verdict.types import Decision, Effect, GateResults, Settings
 
 BAD_ENDS = ("crash", "hang", "oom")  # of the engine; what the harness refused speaks against no config
@@ -132,13 +133,13 @@ def decide(
     """Return the effect with its decision: the speed's, unless something else stands against it.
 
     What forbids (a gate, an end that was the engine's, a cost beyond its limit) makes it "do not adopt",
-    whatever the speed. What is not sure (a cost near its limit, a kind of prompt that loses) makes an "adopt"
-    "cannot tell". Gates that were not run, or did not judge the config, forbid nothing; they are told with
-    each "adopt", and so are known issues of llama.cpp.
+    whatever the speed. What is not sure (a cost near its limit, a kind of prompt that loses, a part of the
+    prompts, answers of other lengths) makes an "adopt" "cannot tell". Gates that were not run, or did not
+    judge the config, forbid nothing; they are told with each "adopt", and so are llama.cpp's known issues.
     """
     against, unsure, told = _costs(effect, settings)
     against = [*_ended(effect), *_gates(effect, gates, model), *against]
-    unsure += _losing(effect.strata)
+    unsure += [*_part(effect), *_losing(effect.strata)]
     decision: Decision = by_speed.decision
     reasons = [*by_speed.reasons]
     if against:
@@ -217,6 +218,18 @@ def _costs(effect: Effect, settings: Settings) -> tuple[list[Reason], list[Reaso
     elif pp.low < least:
         told.append(reason("pp-loss-possible", low=pp.low, limit=settings.pp_loss))
     return against, unsure, told
+
+
+def _part(effect: Effect) -> list[Reason]:
+    """What entered but is not what was asked for: half of the prompts, or answers of other lengths."""
+    found = []
+    asked = effect.n_prompts + len(effect.lost_prompts)
+    if 2 * effect.n_prompts <= asked:
+        found.append(reason("few-of-the-prompts", prompts=effect.n_prompts, asked=asked))
+    own, base = effect.tokens, effect.tokens_against
+    if own and base and max(own, base) > LENGTHS * min(own, base):
+        found.append(reason("other-lengths", own=own, base=base))
+    return found
 
 
 def _losing(strata: Mapping[str, Effect]) -> list[Reason]:

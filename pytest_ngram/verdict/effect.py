@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from statistics import fmean
 from typing import TypeVar
 
 import msgspec
 
 from pytest_ngram.verdict.grid import Grid, pair, prompt_seconds
 from pytest_ngram.verdict.interval import Fit, Gap, fit, half_width, p_value
-from pytest_ngram.verdict.samples import Sample
+from pytest_ngram.verdict.samples import NOT_TIMED, Sample
 from pytest_ngram.verdict.types import Effect, Estimate, Settings, Span
 
 T = TypeVar("T", str, int)
@@ -95,6 +96,8 @@ def measure(own: Sequence[Sample], base: Sequence[Sample], gap: Gap | None, sett
         n_blocks=of.blocks,
         n_prompts=of.prompts,
         n_cells=_entered(own, grid),
+        tokens=_tokens(own, grid),
+        tokens_against=_tokens(base, grid),
         lost_prompts=grid.lost_prompts,
         lost_blocks=grid.lost_blocks,
         filled=grid.filled,
@@ -109,7 +112,7 @@ def measure(own: Sequence[Sample], base: Sequence[Sample], gap: Gap | None, sett
 
 def excluded(samples: Iterable[Sample]) -> dict[str, int]:
     """Count the cells that enter nothing, by why."""
-    why = (s.status if s.status != "ok" else s.disturbed or "not timed" for s in samples if not s.usable)
+    why = (s.status if s.status != "ok" else s.disturbed or NOT_TIMED for s in samples if not s.usable)
     return dict(sorted(Counter(why).items()))
 
 
@@ -119,6 +122,15 @@ def _passes(samples: Iterable[Sample]) -> int:
 
 def _entered(own: Iterable[Sample], grid: Grid) -> int:
     return sum(s.usable and s.prompt in grid.prompts and s.block in grid.blocks for s in own)
+
+
+def _tokens(samples: Iterable[Sample], grid: Grid) -> float | None:
+    """Tokens of an answer, each prompt alike: the sides need not have the same number of cells of each."""
+    counts: dict[str, list[int]] = defaultdict(list)
+    for s in samples:
+        if s.usable and s.tokens is not None and s.prompt in grid.prompts and s.block in grid.blocks:
+            counts[s.prompt].append(s.tokens)
+    return fmean(map(fmean, counts.values())) if len(counts) == len(grid.prompts) else None
 
 
 def _ends(of: Fit, level: float, *, fixed_prompts: bool = False) -> tuple[float | None, float | None]:

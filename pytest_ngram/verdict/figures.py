@@ -138,14 +138,24 @@ def _geometric(grid: Grid) -> float:
 
 
 def memory(old: Sequence[Sample], new: Sequence[Sample], level: float) -> Figure:
-    """Return the change of the largest resident memory of a cell, its interval over the blocks' largest."""
+    """Return the change of the largest resident memory of a cell, its interval as wide as blocks differ."""
     before, after = _largest(old), _largest(new)
     shared = sorted(before.keys() & after.keys())
     if not shared:
         return _null("ratio", reason("not-told", what="resident memory"))
     logs = np.array([[math.log(after[block] / before[block])] for block in shared])
-    found = _ratio(fit(logs), max(before.values()), max(after.values()), level, None)
-    return msgspec.structs.replace(found, change=max(after.values()) / max(before.values()) - 1)
+    largest = [max(side.values()) for side in (before, after)]
+    change = math.log(largest[1] / largest[0])
+    half = half_width(fit(logs), level, fixed_prompts=True)
+    return Figure(
+        old=largest[0],
+        new=largest[1],
+        kind="ratio",
+        change=math.expm1(change),
+        low=None if half is None else math.expm1(change - half),
+        high=None if half is None else math.expm1(change + half),
+        blocks=len(shared),
+    )
 
 
 def _largest(samples: Iterable[Sample]) -> dict[int, float]:

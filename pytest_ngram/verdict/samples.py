@@ -12,6 +12,7 @@ from pytest_ngram.verdict.shares import mean_of
 from pytest_ngram.verdict.summary import seconds_per_token
 
 DISTURBED = ("contended", "throttled")
+NOT_TIMED = "untimed"  # why a cell enters nothing that ended well: its answer has a single token
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):

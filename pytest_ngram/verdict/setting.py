@@ -6,7 +6,7 @@ ids of its prompts, n_predict), some of a config (its flags, its table, its draf
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -198,7 +198,15 @@ def flags_of(argv: Sequence[str]) -> Flags:
             found.append((word,))
         else:
             found[-1] = (*found[-1], word)
-    return tuple(sorted(flag for flag in found if flag[0] not in _OWN))
+    return tuple(sorted(_numbered(flag for flag in found if flag[0] not in _OWN)))
+
+
+def _numbered(flags: Iterable[tuple[str, ...]]) -> Iterable[tuple[str, ...]]:
+    """Of a flag that stands again the order counts: llama.cpp takes the last, or goes through all."""
+    seen: Counter[str] = Counter()
+    for flag in flags:
+        seen[flag[0]] += 1
+        yield flag if seen[flag[0]] == 1 else (*flag, f"(no. {seen[flag[0]]})")
 
 
 def is_of_speculation(flag: str) -> bool:
@@ -266,11 +274,15 @@ def _of_config(model: str, config: str, old: Sequence[Record], new: Sequence[Rec
 
 
 def _n_predict(model: str, old: Iterable[Record], new: Iterable[Record]) -> list[Difference]:
-    """The record tells n_predict by the answers that it cut off; one that ended by itself is no longer.
+    """What was asked for; older records tell it by the answers that it cut off, no other is longer.
 
-    Where no answer of a side was cut off, n_predict has no part in its numbers.
+    Where no answer was cut off, n_predict has no part in the numbers.
     """
+    old, new = list(old), list(new)
     (cut_old, most_old), (cut_new, most_new) = (_lengths(side) for side in (old, new))
+    asked_old, asked_new = _asked(old), _asked(new)
+    if asked_old and asked_new and (cut_old or cut_new):
+        return _where("model", model, "n_predict", asked_old, asked_new, forbids=True)
     differ = bool(cut_old and cut_new and cut_old != cut_new)
     differ = differ or bool(cut_old and most_new > max(cut_old)) or bool(cut_new and most_old > max(cut_new))
     if not differ:
@@ -289,6 +301,12 @@ def _n_predict(model: str, old: Iterable[Record], new: Iterable[Record]) -> list
             forbids=True,
         )
     ]
+
+
+def _asked(records: Iterable[Record]) -> set[int]:
+    """How many tokens were asked for; nothing where a request does not tell."""
+    asked = {each.n_predict for record in records for each in record.rounds}
+    return set() if None in asked else {n for n in asked if n is not None}
 
 
 def _lengths(records: Iterable[Record]) -> tuple[set[int], int]:

@@ -7,6 +7,8 @@ from statistics import fmean
 
 from pytest_ngram.record import Round
 
+LENGTHS = 2.0  # an answer that is more than so many times as long as another is not the same work
+
 
 def acceptance(rounds: Sequence[Round]) -> float | None:
     """Accepted ÷ drafted tokens; None where nothing was drafted, or that is not known."""

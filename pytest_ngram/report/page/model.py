@@ -14,6 +14,7 @@ from pytest_ngram.report.page.costs import acceptance_figure, curve_figure, load
 from pytest_ngram.report.page.part import Part
 from pytest_ngram.report.page.speeds import change_figure, drift_figure, prompts_figure, tg_figure
 from pytest_ngram.report.page.types import Figure, Head, Judged, ModelPart, Shown, Table, Td
+from pytest_ngram.verdict.samples import DISTURBED, NOT_TIMED
 from pytest_ngram.verdict.summary import ModelSummary, Row, summarise
 from pytest_ngram.verdict.types import Effect, Estimate, ModelVerdict, Settings
 
@@ -257,5 +258,5 @@ def _notes(summary: ModelSummary, model: ModelVerdict, texts: Catalogue) -> tupl
 
 
 def _why(name: str, texts: Catalogue) -> str:
-    key = f"mark-{name}" if name in ("contended", "throttled") else f"outcome-{name}"
-    return texts.tell(key)
+    of_good_cells = (*DISTURBED, NOT_TIMED)
+    return texts.tell(f"mark-{name}" if name in of_good_cells else f"outcome-{name}")

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pytest_ngram.errors import OptionError
-from pytest_ngram.record import Outcome, Record, RunData
+from pytest_ngram.record import Disturbance, Outcome, Record, RunData
 from pytest_ngram.verdict.bounds import Bound, Checked, check, parse, reach
 from pytest_ngram.verdict.comparison import compare
 from pytest_ngram.verdict.figures import KINDS, Figure
@@ -44,6 +44,8 @@ def test_the_form_of_the_docs_is_read() -> None:
         ("tg:-5%,tg:-6%", "two bounds on one side"),
         ("tg:-100%", "nothing can fall by 100 %"),
         ("coverage:+1.5", "coverage is a share"),
+        (f"rss:+{'9' * 400}%", "beyond all numbers"),
+        (f"tokens_per_step:-{'9' * 400}", "beyond all numbers"),
     ],
 )
 def test_anything_else_is_refused_by_name(text: str, said: str) -> None:
@@ -174,3 +176,46 @@ def test_a_config_of_one_side_is_told_and_no_doubt(make_run: Make) -> None:
     assert check(compared, parse("tg:-5%")).outcome == "pass"
     (model,) = compared.models
     assert {c.config: c.only_old for c in model.configs}["mtp2"] == 6
+
+
+SLOWER_IS_KEPT = parse("tg:-90%,gain:-90%,pp:-90%,rss:+90%")
+
+
+@pytest.mark.parametrize(
+    ("quiet", "outcome"), [(4, "pass"), (3, "pass"), (2, "cannot tell"), (1, "cannot tell")]
+)
+def test_speeds_of_half_of_the_prompts_keep_to_no_bound(
+    make_run: Make, change_cells: Change, quiet: int, outcome: str
+) -> None:
+    """Undisturbed cells of a few prompts tell of these; memory is of all cells and keeps to its bound."""
+    prompts = ("p", "q", "r", "s")
+    marks = Disturbance(contended=("others",))
+    new = change_cells(
+        make_run("new", prompts=prompts),
+        lambda r: r if r.cell.prompt in prompts[:quiet] else replace(r, disturbance=marks),
+    )
+    found = check(compare(make_run("old", prompts=prompts), new), SLOWER_IS_KEPT)
+    assert found.outcome == outcome
+    assert {each.why.code for each in found.checks if each.outcome != "pass"} == (
+        set() if outcome == "pass" else {"few-of-the-prompts"}
+    )
+    assert {each.outcome for each in found.checks if each.bound == "rss:+90%"} == {"pass"}
+
+
+def test_answers_that_end_early_keep_to_no_bound(make_run: Make, change_cells: Change) -> None:
+    """A build that ends each answer early is not as fast as before: it does other work."""
+    short = change_cells(
+        make_run("new", tokens=10, accepted=4),
+        lambda r: replace(r, rounds=tuple(replace(each, stop="eos") for each in r.rounds)),
+    )
+    found = check(compare(make_run("old"), short), SLOWER_IS_KEPT)
+    assert found.outcome == "cannot tell"
+    assert {each.why.code for each in found.checks if each.outcome != "pass"} == {"other-lengths"}
+
+
+def test_a_bound_on_what_no_config_has_says_so(make_run: Make) -> None:
+    """`none` has no acceptance; that is no lack of shared cells."""
+    run = make_run(configs=("none",))
+    found = check(compare(run, run), parse("acceptance:-0.05"))
+    assert found.outcome == "cannot tell"
+    assert [each.why.code for each in found.checks] == ["no-such-figure"]

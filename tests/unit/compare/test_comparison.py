@@ -272,3 +272,75 @@ def test_the_same_answers_are_counted(make_run: Make, change_cells: Change) -> N
         ),
     )
     assert of(compare(make_run("old"), silent)).same_answers is None
+
+
+def test_n_predict_that_is_told_counts_although_the_answers_ended_early(
+    make_run: Make, change_cells: Change
+) -> None:
+    """An engine that ends its answers early hides no other n_predict, if one side was cut off by its own."""
+    old = change_cells(make_run("old"), asked_for(41))
+    short = change_cells(make_run("new", tokens=10, accepted=4), another_stop("eos"))
+    assert [w.code for w in only(compare(old, change_cells(short, asked_for(512)))).not_comparable] == [
+        "another-n-predict"
+    ]
+    assert only(compare(old, change_cells(short, asked_for(41)))).not_comparable == ()
+    ended = change_cells(old, another_stop("eos"))
+    assert only(compare(ended, change_cells(short, asked_for(512)))).not_comparable == ()
+
+
+def asked_for(n_predict: int) -> Callable[[Record], Record]:
+    return lambda record: replace(
+        record, rounds=tuple(replace(r, n_predict=n_predict) for r in record.rounds)
+    )
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (("-t", "2", "-t", "4"), ("-t", "4", "-t", "2")),
+        (("-t", "4"), ("-t", "4", "-t", "2")),
+        (("-ot", "a=CPU", "-ot", "b=CPU"), ("-ot", "b=CPU", "-ot", "a=CPU")),
+    ],
+)
+def test_of_a_flag_that_stands_twice_the_order_counts(
+    make_run: Make, change_cells: Change, old: tuple[str, ...], new: tuple[str, ...]
+) -> None:
+    """llama.cpp takes the last of two: the same words in another order are other flags of the model."""
+
+    def with_flags(words: tuple[str, ...]) -> RunData:
+        def add(record: Record) -> Record:
+            engine = record.engine
+            assert engine is not None
+            return replace(record, engine=replace(engine, argv=(*engine.argv, *words)))
+
+        return change_cells(make_run("run"), add)
+
+    changed = only(compare(with_flags(old), with_flags(new)))
+    assert [why.code for why in changed.not_comparable] == ["another-flags"]
+    assert only(compare(with_flags(new), with_flags(new))).not_comparable == ()
+
+
+def test_what_a_server_remembers_is_which_requests_not_how_many(make_run: Make) -> None:
+    """The same number of requests before, of other prompts or in another order, is another state."""
+
+    def asked(*order: str) -> RunData:
+        run = make_run("run", configs=("none", "ngram-cache"), prompts=order)
+        starts: dict[tuple[str, int, str], int] = {}
+        return replace(
+            run,
+            records=tuple(
+                replace(
+                    r,
+                    server=Server(
+                        serial=starts.setdefault((r.cell.config, r.cell.block, r.cell.pass_), len(starts)),
+                        answered=order.index(r.cell.prompt),
+                    ),
+                )
+                for r in run.records
+            ),
+        )
+
+    before = asked("p", "q", "r")
+    for new, left_out in ((("p", "q", "r"), 0), (("x", "q", "r"), 6), (("q", "p", "r"), 9), (("p", "q"), 0)):
+        config = only(compare(before, asked(*new), stateful=STATEFUL_TYPES)).configs[1]
+        assert (config.config, config.another_state) == ("ngram-cache", left_out), new

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
-from pytest_ngram.verdict.bounds import reach
+from pytest_ngram.record import Memory, RunData
+from pytest_ngram.verdict.bounds import check, parse, reach
+from pytest_ngram.verdict.comparison import compare
 from pytest_ngram.verdict.figures import gain, memory, seconds, speed
 from pytest_ngram.verdict.grid import gap
 from pytest_ngram.verdict.interval import Gap
@@ -15,6 +20,7 @@ RUNS = 300
 PROMPTS = ("p", "q", "r", "s")
 BLOCKS = (1, 2, 3)
 Side = list[Sample]
+Make = Callable[..., RunData]
 
 
 def a_sample(config: str, block: int, prompt: str, value: float, pass_: str) -> Sample:
@@ -111,3 +117,20 @@ def test_memory_is_that_of_the_largest_cell() -> None:
     assert found.change == pytest.approx(0.1)
     assert found.low == pytest.approx(0.1)
     assert found.blocks == 3
+
+
+@pytest.mark.parametrize("blocks", [3, 5, 10])
+def test_memory_that_grew_in_one_block_alone_is_in_its_interval(make_run: Make, blocks: int) -> None:
+    """The largest of all blocks is what is told, so the interval is around it and not around their mean."""
+    old = make_run(blocks=blocks)
+    grown = Memory(rss_anon_mb=250.0, rss_file_mb=50.0, rss_peak_mb=None, majflt=0)
+    new = replace(
+        old, records=tuple(replace(r, memory=grown) if r.cell.block == 2 else r for r in old.records)
+    )
+    for config in compare(old, new).models[0].configs:
+        rss = config.figures["rss"]
+        assert rss.change == pytest.approx(1.0)
+        assert rss.low is not None
+        assert rss.high is not None
+        assert rss.low < 1.0 < rss.high
+    assert check(compare(old, new), parse("rss:+50%")).outcome != "pass"

@@ -27,7 +27,18 @@ def test_the_default_is_what_the_help_says() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["tg:5%", "tg:-5%", "pp:+5%", "rss:+5", "tg:+5MiB", "speed:+5%", "tg:+5%;pp:-5%"]
+    "text",
+    [
+        "tg:5%",
+        "tg:-5%",
+        "pp:+5%",
+        "rss:+5",
+        "tg:+5MiB",
+        "speed:+5%",
+        "tg:+5%;pp:-5%",
+        "tg:+5%,tg:+0%",
+        f"tg:+{'9' * 400}%",
+    ],
 )
 def test_what_cannot_be_meant_is_refused(text: str) -> None:
     """A sign, unit or name that is not one of ours names the part and what may be said."""

@@ -280,3 +280,11 @@ def test_the_same_cells_make_the_same_page(cells_of: Cells, shown: Make) -> None
     first, second = shown(cells), shown(cells[::-1])
     again = Shown(second.records, first.verdict, first.run, first.config_order)
     assert page_of(first) == page_of(again)
+
+
+def test_answers_of_one_token_are_left_out_by_name(cells_of: Cells, shown: Make) -> None:
+    """An answer that ends at once has no time per token, and a page says why it is out."""
+    records = cells_of("none", "mtp1")
+    cut = replace(records[-1], rounds=(replace(records[-1].rounds[0], predicted_n=1),))
+    notes = " ".join(only(page_of(shown([*records[:-1], cut]))).notes)
+    assert "1 not timed: a single token" in notes
