@@ -134,7 +134,8 @@ def _of_runs(asked: Asked) -> tuple[list[Timed], list[Drafted], record.Model | N
                 found = timed(round_, block, baseline=each.cell.config == BASELINE)
                 steps += found[0]
                 drafted += found[1]
-    notes = (f"{left_out} cells of saved runs are left out: contended or throttled",) if left_out else ()
+    note = f"cells of saved runs that are left out, since contended or throttled: {left_out}"
+    notes = (note,) if left_out else ()
     return steps, drafted, model, notes
 
 
