@@ -18,7 +18,7 @@ from pytest_ngram.measure.curve import CurveRun, Wanted
 from pytest_ngram.measure.models import Models
 from pytest_ngram.measure.request import measure
 from pytest_ngram.measure.servers import Servers
-from pytest_ngram.record import Cell, Outcome, Record, Round, to_builtins
+from pytest_ngram.record import Cell, Outcome, Record, Round, Run, RunFile, to_builtins
 
 MATRIX = """
 version: 1
@@ -114,7 +114,21 @@ def saved_run(matrix_path: Path, session_cache: Path, tmp_path: Path) -> Path:
         cell = Cell("tiny", config, "p", "words", 0.0, 1, "first", position)
         benchmarks.append({"extra_info": {"ngram": to_builtins(_record(cell, one))}})
     path = tmp_path / "run.json"
-    path.write_text(json.dumps({"benchmarks": benchmarks}))
+    run = Run(
+        version="0",
+        profile="smoke",
+        matrix_sha256="0" * 64,
+        seed=1,
+        order=(),
+        starts=(),
+        wall_s=1.0,
+        planned_cells=2,
+        measured_cells=2,
+        resumed_from=None,
+        resumed_cells=0,
+    )
+    file = RunFile(run=run, prompts=(), failed_cells=())
+    path.write_text(json.dumps({"benchmarks": benchmarks, "ngram": to_builtins(file)}))
     return path
 
 
