@@ -118,8 +118,8 @@ def _of_runs(asked: Asked) -> tuple[list[Timed], list[Drafted], record.Model | N
     steps, drafted = steps_of(kept, first_block=asked.blocks + 1)
     models = [each.model for records in runs for each in records if each.model is not None]
     left_out = sum(map(len, runs)) - sum(map(len, kept))
-    notes = (f"{left_out} cells of saved runs are left out: contended or throttled",) if left_out else ()
-    return steps, drafted, models[-1] if models else None, notes
+    note = f"cells of saved runs that are left out, since contended or throttled: {left_out}"
+    return steps, drafted, models[-1] if models else None, (note,) if left_out else ()
 
 
 def _saved(path: Path, model: str) -> list[Record]:

@@ -84,9 +84,11 @@ def told(stream: Stream, choices: Sequence[Choice]) -> Iterator[str]:
         yield f"{choice.stream}: best of {choice.settings} settings by {choice.by}"
         yield f"  {choice.policy}"
         yield f"  on the {len(choice.chosen_on)} prompts it was chosen on: {_short(there)}"
+        if not there.drafted:
+            yield "  no setting gains anything there: this one drafted nothing"
         speed = f", tg {interval(choice.tg)}" if choice.tg is not None else ""
         yield f"  on the {len(choice.held_out)} held-out prompts: {_short(here)}{speed}"
-        yield f"  {choice.place - 1} settings would have been better there"
+        yield f"  {choice.place - 1} of {choice.settings} settings would have been better on these"
 
 
 def _short(tally: Tally) -> str:

@@ -154,4 +154,4 @@ def test_disturbed_cells_of_a_saved_run_are_no_part_of_the_curve(
         each["extra_info"]["ngram"]["disturbance"] = {"contended": ["others took 40 % of the cores"]}
     saved_run.write_text(json.dumps(run))
     assert cli.main(_argv(matrix_path, saved_run)) == 1
-    assert "2 cells of saved runs are left out" in capsys.readouterr().err
+    assert "cells of saved runs that are left out, since contended or throttled: 2" in capsys.readouterr().err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pytest_ngram.cli.replay_told import told
 from pytest_ngram.drafting.cost import from_points
 from pytest_ngram.drafting.grid import halves, settings
 from pytest_ngram.drafting.policy import parse
@@ -88,3 +89,16 @@ def test_each_stream_has_a_choice_of_its_own() -> None:
     found = choose(results, [STREAM, other, third], costs)
     assert [choice.stream for choice in found] == ["m/t0", "n/t0"]
     assert [choice.settings for choice in found] == [2, 2]
+
+
+def test_a_choice_that_drafted_nothing_says_so() -> None:
+    """Where no setting gains on the half it is chosen on, the first is told, and why it says little."""
+
+    def fresh(base: int) -> Request:
+        return request_of([base + i for i in range(20)], [base + 20 + i for i in range(20)])
+
+    stream = stream_of(("a", fresh(100)), ("b", copies(200)))
+    results = [run(parse(text), stream) for text in (LONG, SHORT)]
+    costs = {"m/t0": (None, ())}
+    assert any("this one drafted nothing" in line for line in told(stream, choose(results, [stream], costs)))
+    assert not any("drafted nothing" in line for line in told(STREAM, choose(RESULTS, [STREAM], costs)))
