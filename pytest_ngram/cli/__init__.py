@@ -18,6 +18,9 @@ from pytest_ngram.errors import NgramError
 
 _INTERRUPTED = 130  # what a shell says of a program that SIGINT ended
 _UNWRITABLE = 2
+# A name in a file of somebody else's may hold what steers a terminal, or turns the text around: it is shown.
+_STEERING = [*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
+_SHOWN = {code: ascii(chr(code))[1:-1] for code in _STEERING if chr(code) not in "\n\t"}
 _READER_GONE = 141  # and of one that SIGPIPE ended
 
 
@@ -67,7 +70,7 @@ def _print(lines: Iterator[str]) -> None:
 
     try:
         for line in lines:
-            write(f"{line}\n")
+            write(f"{line}\n".translate(_SHOWN))
     finally:
         write("", now=True)
 

@@ -31,6 +31,8 @@ def read_grid(text: str) -> dict[str, tuple[int, ...]]:
         values = range(low, high + 1, int(found[3] or 1)) if int(found[3] or 1) else range(0)
         if not values:
             raise _wrong(f"a sweep has no values: {part!r}", "low is above high, or the step is 0")
+        if len(values) + len(grid.get(name, ())) > MOST:  # a billion would fill the memory
+            raise _wrong(f"{len(values)} values are too many: {part!r}", f"at most {MOST} settings")
         grid[name] = (*grid.get(name, ()), *values)
     return grid
 

@@ -43,6 +43,7 @@ CODES: dict[str, frozenset[str]] = {
         "ended-badly": "cells outcomes",
         "inert": "cells",
         "stratum-loses": "stratum gain low high",
+        "drafted-nothing": "against",
         "few-of-the-prompts": "prompts asked",
         "other-lengths": "own base",
         "cells-excluded": "cells outcomes",

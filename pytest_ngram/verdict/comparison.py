@@ -18,7 +18,7 @@ from pytest_ngram.verdict.codes import Reason, reason
 from pytest_ngram.verdict.figures import Figure, gain, memory, prompt_seconds, seconds, share, speed
 from pytest_ngram.verdict.grid import gap
 from pytest_ngram.verdict.interval import Gap
-from pytest_ngram.verdict.samples import Sample, from_records
+from pytest_ngram.verdict.samples import Sample, from_records, types_of
 from pytest_ngram.verdict.setting import Difference, differences, shared_models
 from pytest_ngram.verdict.shares import LENGTHS, acceptance, coverage, tokens_per_step, total
 from pytest_ngram.verdict.summary import BASELINE
@@ -202,7 +202,7 @@ def _count(
     """The cells of a config that both sides have, and what is left out."""
     shared = [(old[cell], new[cell]) for cell in new if cell in old]
     good = [(a, b) for a, b in shared if a.outcome.status == b.outcome.status == "ok"]
-    types = {name for record in (*old.values(), *new.values()) for name in _types(record)}
+    types = {name for record in (*old.values(), *new.values()) for name in types_of(record)}
     apart = [(a, b) for a, b in good if types & stateful and _before(a, old) != _before(b, new)]
     pairs = [pair for pair in good if pair not in apart]
     change = ConfigChange(
@@ -232,13 +232,6 @@ def _before(record: Record, own: Mapping[Cell, Record]) -> tuple[int, tuple[str,
         if each.server and each.server.serial == server.serial and each.server.answered < server.answered
     )
     return server.answered, tuple(prompt for _, prompt in earlier)
-
-
-def _types(record: Record) -> list[str]:
-    """The speculative types that a server was started with."""
-    argv = record.engine.argv if record.engine is not None else ()
-    named = [argv[i + 1] for i, word in enumerate(argv[:-1]) if word == "--spec-type"]
-    return [name for text in named for name in text.split(",") if name and name != "none"]
 
 
 def _ended(records: Iterable[Record]) -> dict[str, int]:

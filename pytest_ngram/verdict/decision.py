@@ -221,8 +221,8 @@ def _costs(effect: Effect, settings: Settings) -> tuple[list[Reason], list[Reaso
 
 
 def _part(effect: Effect) -> list[Reason]:
-    """What entered but is not what was asked for: half of the prompts, or answers of other lengths."""
-    found = []
+    """What entered but is not what was asked for: no draft, half of the prompts, answers of other lengths."""
+    found = [reason("drafted-nothing", against=effect.against)] if effect.idle else []
     asked = effect.n_prompts + len(effect.lost_prompts)
     if 2 * effect.n_prompts <= asked:
         found.append(reason("few-of-the-prompts", prompts=effect.n_prompts, asked=asked))

@@ -96,6 +96,7 @@ def measure(own: Sequence[Sample], base: Sequence[Sample], gap: Gap | None, sett
         n_blocks=of.blocks,
         n_prompts=of.prompts,
         n_cells=_entered(own, grid),
+        idle=all(s.idle for s in own if s.usable),
         tokens=_tokens(own, grid),
         tokens_against=_tokens(base, grid),
         lost_prompts=grid.lost_prompts,

@@ -22,6 +22,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     well. `tokens` were generated. `disturbed` says why the number is not of the engine alone (`contended`,
     `throttled`): such a cell enters nothing and is counted. `strata` are the kinds that the prompt is one of.
     `types`, `flags` and `table` tell which config does without a table what another does with one.
+    `idle`: it has a type and is known to have drafted nothing.
     """
 
     model: str
@@ -37,6 +38,7 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     prompt_seconds: float | None = None
     rss_mb: float | None = None
     disturbed: str | None = None
+    idle: bool = False
     types: frozenset[str] | None = None
     flags: tuple[str, ...] | None = None
     table: str | None = None
@@ -75,10 +77,18 @@ def _sample(record: Record, kinds: Mapping[str, str]) -> Sample:
         prompt_seconds=_prompt_seconds(record),
         rss_mb=record.memory.rss_mb if record.memory is not None else None,
         disturbed=_disturbed(record),
+        idle=bool(types_of(record)) and all(round_.drafted == 0 for round_ in record.rounds),
         types=frozenset(engine.spec_types) if engine is not None else None,
         flags=_flags(engine.argv) if engine is not None else None,
         table=record.table.sha256 if record.table is not None else None,
     )
+
+
+def types_of(record: Record) -> list[str]:
+    """Return the speculative types of a server's command line; none where that is not told."""
+    argv = record.engine.argv if record.engine is not None else ()
+    named = [argv[i + 1] for i, word in enumerate(argv[:-1]) if word == "--spec-type"]
+    return [name for text in named for name in text.split(",") if name and name != "none"]
 
 
 def _kind(cell: Cell, kinds: Mapping[str, str]) -> tuple[str, ...]:

@@ -115,6 +115,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
         p, p_holm: of "no difference", alone and among all configs.
         n_blocks, n_prompts, n_cells: that entered; `n_cells` are the config's own.
         excluded: the config's own cells that did not, by `contended`, `throttled` or their outcome.
+        idle: it has a type, and drafted in none of the cells that entered.
         tokens, tokens_against: of an answer on the two sides, over the prompts and blocks that entered.
         lost_prompts, lost_blocks: without a pair, or with too few.
         filled: pairs that were missing from the grid and filled in.
@@ -140,6 +141,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     n_prompts: int = 0
     n_cells: int = 0
     excluded: dict[str, int] = {}
+    idle: bool = False
     tokens: float | None = None
     tokens_against: float | None = None
     lost_prompts: tuple[str, ...] = ()

@@ -162,3 +162,19 @@ def test_absurd_numbers_end_in_an_answer_or_an_error(
     for more in ((), ("--baseline", old)):
         code, _told, said = report(new, *more, "--html", new.with_suffix(".html"))
         assert code in (0, 2, 3), said
+
+
+@pytest.mark.parametrize("mark", ["\x1b[31m", "\r", "\x9b2J", "\u202e", "\u2066", "\x07"])
+def test_a_name_steers_no_terminal(make_run: Make, tmp_path: Path, mark: str) -> None:
+    """A label of somebody else's run is shown letter by letter; a family of emoji stays one."""
+    run = make_run()
+    path = save(run, tmp_path / "old.json")
+    data = json.loads(path.read_text())
+    for each in data["benchmarks"]:
+        each["extra_info"]["ngram"]["engine"]["label"] = f"юникод 👨‍👩‍👧 {mark} end"
+    new = tmp_path / "new.json"
+    new.write_text(json.dumps(data))
+    code, told, _said = report(new, "--baseline", path)
+    assert code == 0
+    assert mark not in told
+    assert f"юникод 👨‍👩‍👧 {ascii(mark)[1:-1]} end" in told

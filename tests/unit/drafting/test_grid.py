@@ -84,3 +84,10 @@ def test_halves_have_each_prompt_once(prompts: list[str]) -> None:
     first, second = halves(prompts)
     assert sorted([*first, *second]) == sorted(set(prompts))
     assert 0 <= len(first) - len(second) <= 1
+
+
+@pytest.mark.parametrize("text", ["size_n=1..999999999", "size_n=0..100000", "size_n=1..60000,1..60000"])
+def test_a_range_is_not_written_out_before_it_is_counted(text: str) -> None:
+    """A billion values would fill the memory before anybody said that they are too many."""
+    with pytest.raises(OptionError, match="too many"):
+        read_grid(text)

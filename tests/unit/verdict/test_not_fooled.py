@@ -77,3 +77,20 @@ def test_a_slower_config_stays_refused_on_few_prompts_too(run: Run) -> None:
     """What is not sure takes an adopt back, and nothing else."""
     cells = [s for s in run({"mtp1": -0.4}) if s.config == "none" or s.prompt in ("p0", "p1")]
     assert the_effect(cells).decision == "do not adopt"
+
+
+@pytest.mark.parametrize("idle", [0, 1, 2])
+def test_a_type_that_drafted_nothing_is_not_adopted(run: Run, idle: int) -> None:
+    """A journal holds an inert config as measured; its gain is noise, or something else than its drafts."""
+    names = ("mtp1", "mtp2")[:idle]
+    cells = [replace(each, idle=each.config in names) for each in run({"mtp1": 0.4, "mtp2": 0.3})]
+    (model,) = judge(cells).models
+    assert [each.decision for each in model.effects] == ["cannot tell"] * idle + ["adopt"] * (2 - idle)
+    assert model.best == ("mtp1", "mtp2", None)[idle]
+
+
+def test_one_cell_with_a_draft_is_a_draft(run: Run) -> None:
+    """A prompt on which nothing was drafted is an honest cell."""
+    cells = run({"mtp1": 0.4})
+    cells = [*(replace(each, idle=each.config != "none") for each in cells[:-1]), cells[-1]]
+    assert the_effect(cells).decision == "adopt"
