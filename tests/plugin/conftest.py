@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ prompts:
   - {id: word-ru, kind: ru, messages: [{role: user, content: " модель токен"}]}
 """.replace("SAID", SAID)
 
+ONCE = ("-p", "no:cacheprovider", "--ngram-repeats=0")
+
 
 class Project:
     """A folder with `bench/`, and how to run pytest in it."""
@@ -63,9 +66,13 @@ class Project:
         assert old in text
         self.matrix.write_text(text.replace(old, new), encoding="utf-8")
 
+    def command(self, *options: str) -> list[str]:
+        """Return the command line of `pytest bench` for a process that a test interrupts."""
+        return [sys.executable, "-m", "pytest", "bench", *ONCE, *options]
+
     def run(self, *options: str) -> pytest.RunResult:
         """Run `pytest bench` in a process of its own; the host's load does not change what it sends."""
-        once = ["-p", "no:cacheprovider", "--ngram-repeats=0"]
+        once = list(ONCE)
         if not any(option.startswith("--ngram-report") for option in options):
             once.append("--ngram-report=none")  # seconds for each of hundreds of runs
         return self.pytester.runpytest_subprocess("bench", *once, *options)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,16 +21,7 @@ Wait = Callable[..., None]
 
 
 def start(project: Project, *options: str) -> subprocess.Popen[bytes]:
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "bench",
-        "-p",
-        "no:cacheprovider",
-        "--ngram-repeats=0",
-        *options,
-    ]
+    command = project.command(*options)
     with (project.path / "out.txt").open("wb") as out:
         return subprocess.Popen(
             command, cwd=project.path, stdout=out, stderr=subprocess.STDOUT, start_new_session=True

@@ -23,16 +23,7 @@ DEADLINE_S = 60.0
 
 def interrupt_after(project: Project, cells: int, *options: str) -> str:
     """Run the cells, send Ctrl-C once so many have ended, and return what was printed."""
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "bench",
-        "-p",
-        "no:cacheprovider",
-        "--ngram-repeats=0",
-        *options,
-    ]
+    command = project.command(*options)
     out = project.path / "out.txt"
     with out.open("wb") as file:
         process = subprocess.Popen(
