@@ -34,6 +34,7 @@ _CPU = "CPU"
 _MAX_LAYERS = 512
 _PR_SET_PDEATHSIG = 1
 _PARENT_POLL_S = 0.5
+_LAST_WORDS_S = 0.5  # llama.cpp writes its log in a thread of its own, which an exit cuts off
 
 
 def main(argv: Sequence[str]) -> int:
@@ -46,6 +47,7 @@ def main(argv: Sequence[str]) -> int:
         print(error, file=sys.stderr, flush=True)
         return 2
     except Exception as error:  # what the extension raises has no common base
+        time.sleep(_LAST_WORDS_S)
         print(f"the load failed: {type(error).__name__}: {error}", file=sys.stderr, flush=True)
         return 1
     _announce(server)

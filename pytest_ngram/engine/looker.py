@@ -12,6 +12,7 @@ from pytest_ngram.errors import EngineError
 T = TypeVar("T")
 
 _GENERATED = "llamacpp:tokens_predicted_total"
+_LOADING = " answered 503"  # ends what the client checked; a port may have these digits, too
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +84,7 @@ class Looker(Client):
         try:
             self._call("GET", "/health")
         except EngineError as error:
-            if error.outcome == "refused" and any("503" in item for item in error.checked):
+            if error.outcome == "refused" and any(item.endswith(_LOADING) for item in error.checked):
                 return False
             raise EngineError(
                 f"no llama-server answers at {self.url}",

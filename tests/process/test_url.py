@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import signal
 import subprocess
@@ -230,6 +232,19 @@ class Other(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def test_a_port_is_no_status() -> None:
+    """A server of another kind is refused at once, also on a port with the digits of 503 in it."""
+    handler = type("Handler", (Other,), {"status": 404})
+    for port in itertools.chain(range(50300, 50400), range(15030, 15040)):
+        with contextlib.suppress(OSError), HTTPServer(("127.0.0.1", port), handler) as server:
+            threading.Thread(target=server.serve_forever, daemon=True).start()
+            with pytest.raises(EngineError, match="no llama-server answers"):
+                url.connect(f"http://127.0.0.1:{port}", ready_timeout_s=0.5)
+            server.shutdown()
+            return
+    pytest.fail("none of 110 ports is free")
 
 
 @pytest.mark.parametrize(
